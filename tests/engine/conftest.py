@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from support.postgres_server import PostgresServer
 
 
-# Tests that mean SQLite itself, by what stands in them or by their names.
+# Tests of SQLite itself, recognised by text in their source or by their names.
 _SQLITE_SOURCE = {
     "database(": "it is about SQLite's file",
     "sqlite3.": "it is about SQLite's file",
@@ -31,19 +31,19 @@ _SQLITE_ONLY = {
 }
 
 
-# Without one of these a test opens no store.
+# A test without any of these opens no store.
 _USES_STORE = {"home", "engine", "caller", "fake_api", "fake_process"}
 
 
 def _needs_sqlite(request: pytest.FixtureRequest) -> str | None:
     source = inspect.getsource(request.function)
-    named = _SQLITE_ONLY.get(request.function.__name__)
-    return named or next((reason for text, reason in _SQLITE_SOURCE.items() if text in source), None)
+    sqlite_reason = _SQLITE_ONLY.get(request.function.__name__)
+    return sqlite_reason or next((reason for text, reason in _SQLITE_SOURCE.items() if text in source), None)
 
 
 @pytest.fixture(autouse=True)
 def _store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`make test-postgres`: engines keep their jobs in PostgreSQL."""
+    """`make test-postgres`: engines store their jobs in PostgreSQL."""
     is_marked = request.node.get_closest_marker("postgres") is not None
     is_chosen = os.environ.get("COUNSEL_TEST_STORE") == "postgres" and _USES_STORE & set(request.fixturenames)
     if not is_marked and not is_chosen:
@@ -64,9 +64,9 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    made = tmp_path / "project"
-    made.mkdir()
-    return made
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
 
 
 MakeCaller = Callable[..., Caller]
@@ -75,14 +75,14 @@ MakeCaller = Callable[..., Caller]
 @pytest.fixture
 def caller(fake_api: FakeAPI, home: Path, project: Path) -> MakeCaller:
     def make(client: str = "test", **env: str) -> Caller:
-        loaded = settings.load({"COUNSEL_HOME": str(home), **keys(fake_api), **env})
-        return Caller(client, cwd=project, settings=loaded)
+        config = settings.load({"COUNSEL_HOME": str(home), **keys(fake_api), **env})
+        return Caller(client, cwd=project, settings=config)
 
     return make
 
 
 @pytest.fixture
 async def engine(home: Path) -> AsyncIterator[Engine]:
-    made = await open_engine(home)
-    yield made
-    await made.close()
+    engine_ = await open_engine(home)
+    yield engine_
+    await engine_.close()

@@ -1,4 +1,4 @@
-"""One question to a server that never ends, in a process of its own: what it came to, and the most memory that it took."""
+"""Asks a server that never stops answering, in a process of its own; prints the outcome and the peak memory."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def most() -> float:
 async def main() -> None:
     engine = await open_engine()
     before = most()
-    shown = {}
+    results = {}
     try:
         job = await engine.submit(ChatRequest(prompt="hi", model="deepseek/deepseek-chat"), local_caller())
         result = (await engine.wait(job)).to_json()
-        shown = {"length": len(result["content"]), "finish": result["metadata"]["finish_reason"]}
+        results = {"length": len(result["content"]), "finish": result["metadata"]["finish_reason"]}
     except CounselError as error:
-        shown = {"code": error.code}
+        results = {"code": error.code}
     await engine.close()
-    json.dump({**shown, "mib": most() - before}, sys.stdout)
+    json.dump({**results, "mib": most() - before}, sys.stdout)
 
 
 asyncio.run(main())

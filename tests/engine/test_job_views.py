@@ -29,10 +29,10 @@ DOT = base64.b64decode(
 
 async def test_what_was_asked(engine: Engine, caller: Any, project: Any) -> None:
     (project / "a.py").write_text("x = 1\n")
-    shown = await ask(
+    answer = await ask(
         engine, caller(), "why?", files=("a.py",), reasoning_effort="high", use_websearch=True
     )  # fmt: skip
-    job = shown["job_id"]
+    job = answer["job_id"]
     await engine.store.flush()
     question: Any = await engine.question(job)
     assert (question["prompt"], question["models"], question["images"]) == ("why?", ["gpt-5"], 0)
@@ -46,11 +46,11 @@ async def test_what_was_asked(engine: Engine, caller: Any, project: Any) -> None
     with pytest.raises(NotFound):
         await engine.completion(job)
     request = CompletionRequest(model="gpt-5", turns=(Turn("user", "hi"),), stored=True)
-    completed = await engine.submit(request, caller())
-    await engine.wait(completed)
-    stored, record = await engine.completion(completed)
+    completion = await engine.submit(request, caller())
+    await engine.wait(completion)
+    stored, record = await engine.completion(completion)
     assert stored.turns == request.turns
-    assert record.id == completed
+    assert record.id == completion
 
 
 async def test_roles_and_stances_of_a_question(engine: Engine, caller: Any) -> None:
@@ -75,13 +75,13 @@ async def test_models_that_cannot_see_or_hold_a_question(
     request = ConsensusRequest(
         prompt="x", models=("gpt-5", "deepseek"), images=("dot.png",), check_models=True
     )
-    with pytest.raises(CounselError, match="deepseek cannot see images") as failed:
+    with pytest.raises(CounselError, match="deepseek cannot see images") as excinfo:
         await engine.submit(request, caller())
-    assert failed.value.fields["models"] == ["deepseek"]
+    assert excinfo.value.fields["models"] == ["deepseek"]
     long = ConsensusRequest(prompt="word " * 5_000, models=("gpt-5", "deepseek"), check_models=True)
-    with pytest.raises(CounselError) as failed:
+    with pytest.raises(CounselError) as excinfo:
         await engine.submit(long, caller())
-    assert failed.value.fields["models"] == ["deepseek"]
+    assert excinfo.value.fields["models"] == ["deepseek"]
 
 
 async def test_pages_of_jobs_and_their_deletion(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
@@ -123,9 +123,9 @@ async def test_changes_of_the_list_of_jobs(engine: Engine, caller: Any, fake_api
 
     async def until(fits: Callable[[JobChanges], bool]) -> JobChanges:
         async with asyncio.timeout(60):
-            while not fits(shown := await anext(changes)):
+            while not fits(change := await anext(changes)):
                 pass
-            return shown
+            return change
 
     shown = await until(lambda _: True)
     assert ([job.job_id for job in shown.jobs], shown.deleted) == ([first], ())
@@ -164,20 +164,20 @@ async def test_the_archive_finds_and_shows(engine: Engine, caller: Any) -> None:
 
 async def test_models_that_cannot_take_a_question_are_all_named(engine: Engine, caller: Any) -> None:
     request = ConsensusRequest(prompt="x", models=("gtp-5", "gpt-5", "haiko"), check_models=True)
-    with pytest.raises(CounselError) as failed:
+    with pytest.raises(CounselError) as excinfo:
         await engine.submit(request, caller())
-    assert failed.value.fields["models"] == ["gtp-5", "haiko"]
-    assert [entry["model"] for entry in failed.value.fields["failed"]] == ["gtp-5", "haiko"]
-    assert str(failed.value.hint).endswith("Nothing was sent.")
-    assert "gtp-5" in failed.value.message
-    assert "haiko" in failed.value.message
+    assert excinfo.value.fields["models"] == ["gtp-5", "haiko"]
+    assert [entry["model"] for entry in excinfo.value.fields["failed"]] == ["gtp-5", "haiko"]
+    assert str(excinfo.value.hint).endswith("Nothing was sent.")
+    assert "gtp-5" in excinfo.value.message
+    assert "haiko" in excinfo.value.message
 
 
 # ── spans ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Tracer:
-    """Remembers spans."""
+    """Records spans."""
 
     def __init__(self, *, records_content: bool) -> None:
         self.records_content = records_content
@@ -211,20 +211,20 @@ async def test_spans_of_a_job_and_its_call(
 ) -> None:
     tracer = Tracer(records_content=records_content)
     monkeypatch.setattr(tracing, "_tracer", tracer)
-    shown = await ask(engine, caller(), "why?")
+    answer = await ask(engine, caller(), "why?")
     job, call = tracer.spans
     assert (job.name, job.kind, call.name, call.kind) == ("job chat", "internal", "chat gpt-5", "client")
     assert call.parent == job.traceparent
-    assert (job.attributes[names.JOB], job.attributes[names.TOOL]) == (shown["job_id"], "chat")
-    assert job.attributes[names.CONVERSATION] == shown["continuation"]["id"]
+    assert (job.attributes[names.JOB], job.attributes[names.TOOL]) == (answer["job_id"], "chat")
+    assert job.attributes[names.CONVERSATION] == answer["continuation"]["id"]
     assert names.PERSON not in job.attributes
     assert names.REQUEST not in job.attributes
     expected = {
         names.OPERATION: "chat",
         names.PROVIDER: "openai",
         names.REQUEST_MODEL: "gpt-5",
-        names.JOB: shown["job_id"],
-        names.CONVERSATION: shown["continuation"]["id"],
+        names.JOB: answer["job_id"],
+        names.CONVERSATION: answer["continuation"]["id"],
         names.FINISH_REASONS: ["stop"],
         names.OUTPUT_TOKENS: 3,
     }

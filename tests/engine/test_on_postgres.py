@@ -1,4 +1,4 @@
-"""The engine on PostgreSQL: some of its tests once more. `make test-postgres` runs all that can."""
+"""Some of the engine's tests once more, on PostgreSQL. `make test-postgres` runs all that can run there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers of other servers send: blanks, their own names, base64 alone, `auto` in a consensus."""
+"""Arguments as callers of other servers send them: blanks, their own names, bare base64, `auto` in a consensus."""
 
 from __future__ import annotations
 
@@ -113,10 +113,10 @@ async def test_a_path_that_exists_wins_over_base64(
 async def test_base64_that_is_no_image_is_refused_briefly(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, text: str
 ) -> None:
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await ask(engine, caller(), images=(text,))
-    assert caught.value.code == "INVALID_ARGUMENT"
-    assert len(json.dumps(caught.value.as_dict())) < 1_000
+    assert excinfo.value.code == "INVALID_ARGUMENT"
+    assert len(json.dumps(excinfo.value.as_dict())) < 1_000
     assert not fake_api.log.requests
 
 
@@ -124,13 +124,13 @@ async def test_base64_that_is_no_image_is_refused_briefly(
 
 
 @pytest.mark.parametrize(
-    ("written", "lines"), [("{0:2}", "1-2"), ("{0:}", "1-4"), ("{2:}", "2-4"), ("{:3}", "1-3")]
+    ("range_", "lines"), [("{0:2}", "1-2"), ("{0:}", "1-4"), ("{2:}", "2-4"), ("{:3}", "1-3")]
 )
 async def test_line_ranges_as_converse_takes_them(
-    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path, written: str, lines: str
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path, range_: str, lines: str
 ) -> None:
     (project / "f.txt").write_text("a\nb\nc\nd\n")
-    await ask(engine, caller(), files=(f"f.txt{written}",))
+    await ask(engine, caller(), files=(f"f.txt{range_}",))
     assert f"{lines} of 4" in json.dumps(fake_api.log.requests[-1].body)
 
 
@@ -148,9 +148,9 @@ async def test_an_error_does_not_repeat_98_kilobytes(
         argument: value,
         "tool": "askModel" if argument == "session_tag" else "chat",
     }
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await engine.wait(await engine.submit(ChatRequest(prompt="p", **fields), caller()))
-    assert len(json.dumps(caught.value.as_dict())) < 15_000
+    assert len(json.dumps(excinfo.value.as_dict())) < 15_000
 
 
 def test_a_bounded_error_keeps_its_end_and_what_was_paid_for() -> None:

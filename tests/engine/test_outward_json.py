@@ -1,7 +1,7 @@
-"""What leaves the engine as JSON, byte for byte: over the daemon's socket (which `--json` prints), to MCP clients, as
+"""The JSON that leaves the engine, byte for byte: over the daemon's socket (which `--json` prints), to MCP clients, as
 server-sent events, and in the rows of the database.
 
-`COUNSEL_GOLDEN=write pytest …` writes the files anew: only for a change of the format that is meant.
+`COUNSEL_GOLDEN=write pytest …` rewrites the files; use it only for an intended change of the format.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORDING = (
 
 
 class Recorder:
-    """A transcript in which ids, times, durations and wording are the same in every run."""
+    """A transcript with ids, times, durations and wording that are the same in every run."""
 
     def __init__(self, project: Path) -> None:
         self.lines: list[str] = []
@@ -79,7 +79,7 @@ class Recorder:
 
 
 class Interfaces:
-    """One engine behind its socket, MCP and `/api`, each as the bytes that it writes."""
+    """One engine behind its socket, MCP and `/api`, with the bytes that each writes."""
 
     def __init__(self, engine: Engine, caller: Caller, fake_api: FakeAPI) -> None:
         self.engine, self.caller, self.fake_api = engine, caller, fake_api
@@ -99,9 +99,9 @@ class Interfaces:
         return json.loads(answer).get("result")
 
     async def submit(self, request: Request, *, background: bool = False) -> str:
-        shown = {"request": request_to_json(request), "caller": caller_to_json(self.caller)}
+        document = {"request": request_to_json(request), "caller": caller_to_json(self.caller)}
         job: str = await self.rpc(
-            "a question", "submit", **shown, background=background, key=os.urandom(9).hex()
+            "a question", "submit", **document, background=background, key=os.urandom(9).hex()
         )
         return job
 
@@ -121,7 +121,7 @@ class Interfaces:
         return job
 
     async def events(self, job: str) -> str:
-        """As they were sent; those of one model together, without numbers, and pieces of a text as one."""
+        """The events as they were sent, grouped by model, without numbers, and with pieces of a text joined."""
         sent = ""
         async for line in job_stream.stream(resumed(self.engine.events(job), Cursor()), asyncio.Event()):
             sent += line
@@ -176,7 +176,7 @@ def _text(value: Any) -> str:
 
 
 def before(fake_api: FakeAPI, **rule: Any) -> None:
-    """Before the rules that are there."""
+    """Add rules before those that exist."""
     fake_api.script(**rule, gate="followed")
     fake_api.rules.insert(0, fake_api.rules.pop())
 
@@ -190,10 +190,10 @@ async def outward(
     monkeypatch.setattr(strict_json, "_quick_decode", None)
     for model in ("gpt", "sonnet", "gemini", "grok", "opus", "claude"):
         fake_api.script(text=f"{model} answers.", usage=_USAGE, gate="followed", model=model, times=None)
-    made = Interfaces(engine, caller(), fake_api)
+    interfaces = Interfaces(engine, caller(), fake_api)
     fake_api.open_gate("followed")
-    await made.handshake()
-    return made
+    await interfaces.handshake()
+    return interfaces
 
 
 async def test_a_chat_its_conversation_and_its_failures(

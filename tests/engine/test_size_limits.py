@@ -1,4 +1,4 @@
-"""Prompts, conversations and answers that are too large: refused or cut with both numbers, and bounded in memory and disk."""
+"""Prompts, conversations and answers that are too large are refused or cut, and memory and disk are limited."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
         (2100, ChatRequest(prompt="日" * 700, model="gpt-5")),
         (3000, ConsensusRequest(prompt="hi", models=("gpt-5",), cross_feedback_prompt="y" * 3000)),
     ):
-        with pytest.raises(InvalidArgument) as caught:
+        with pytest.raises(InvalidArgument) as excinfo:
             await engine.submit(request, sender)
-        assert f"{size:,}" in caught.value.message
-        assert "2,000" in caught.value.message
-        assert caught.value.fields == {"size": size, "limit": 2000}
+        assert f"{size:,}" in excinfo.value.message
+        assert "2,000" in excinfo.value.message
+        assert excinfo.value.fields == {"size": size, "limit": 2000}
     counts = await count(engine, "jobs"), await count(engine, "conversations"), len(fake_api.requests)
     assert counts == (0, 0, 0)
     await engine.wait(await engine.submit(ChatRequest(prompt="x" * 2000, model="gpt-5"), sender))
@@ -80,14 +80,14 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
     assert about["cost_usd"] > 0
     remaining = await value(engine, "SELECT text FROM messages WHERE role = 'assistant'")
     assert len(remaining) == 10_000
-    spent = await value(engine, "SELECT output FROM ledger")
-    assert spent == about["usage"]["output_tokens"]
+    output_tokens = await value(engine, "SELECT output FROM ledger")
+    assert output_tokens == about["usage"]["output_tokens"]
 
 
 async def test_partial_text_is_journalled_once(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """A long answer that fails at its end: its text stands in the job's error, and nowhere else."""
+    """A long answer that fails at its end: its text is in the job's error, and nowhere else."""
     fake_api.script(size=1_000_000, delta_size=1000, gate="end", gate_after=900, cut_after=950, times=None)
     job = await engine.submit(ChatRequest(prompt="hi", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=900)
@@ -95,9 +95,9 @@ async def test_partial_text_is_journalled_once(
         while not await value(engine, "SELECT SUM(LENGTH(data)) FROM events WHERE kind = 'text'"):
             await asyncio.sleep(0.05)
     fake_api.open_gate("end")
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await engine.wait(job)
-    assert len(caught.value.fields["partial"]) > 800_000
+    assert len(excinfo.value.fields["partial"]) > 800_000
     events = await value(engine, "SELECT SUM(LENGTH(data)) FROM events WHERE job = ?", job)
     assert events < 10_000
     assert await value(engine, "SELECT LENGTH(error) FROM jobs WHERE id = ?", job) < 1_100_000
@@ -162,7 +162,7 @@ async def test_memory_has_a_bound_whatever_a_provider_sends(kind: str, tmp_path:
         worker = await asyncio.create_subprocess_exec(sys.executable, str(WORKER), env=env, stdout=pipe)
         async with asyncio.timeout(60):
             messages, _ = await worker.communicate()
-    shown = json.loads(messages)
-    assert shown.pop("mib") < 60
-    assert shown == expected
+    results = json.loads(messages)
+    assert results.pop("mib") < 60
+    assert results == expected
     assert stored(tmp_path) < 16 * 2**20

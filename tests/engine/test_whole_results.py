@@ -1,4 +1,4 @@
-"""Results, status and usage as a whole: every field, with its value. A field that goes missing or is miscounted is seen here."""
+"""Complete results, statuses and usage: every field with its value, so that a missing or wrong field is noticed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VOLATILE = (
 
 
 def steady(value: Any) -> Any:
-    """Without what differs from run to run: ids, moments and durations."""
+    """The document without what differs between runs: ids, times and durations."""
     if isinstance(value, dict):
         return {
             key: "DURATION" if key in {"elapsed_seconds", "response_time_ms", "response_time", "total_response_time"} else steady(item)
@@ -74,10 +74,10 @@ async def test_a_finished_chats_status_holds_its_result_and_its_history(
 ) -> None:
     fake_api.script(text="Hi there.", usage=USAGE)
     job, result = await chat(engine, caller())
-    shown = (await engine.status(job, full_history=True)).to_json()["content"]
-    assert shown["id"] == result["continuation"]["id"]
-    assert shown["job_id"] == job
-    assert steady(shown) == {
+    status = (await engine.status(job, full_history=True)).to_json()["content"]
+    assert status["id"] == result["continuation"]["id"]
+    assert status["job_id"] == job
+    assert steady(status) == {
         "id": "conv_ID",
         "job_id": "job_ID",
         "status": "completed",
@@ -90,7 +90,7 @@ async def test_a_finished_chats_status_holds_its_result_and_its_history(
         "title": "hello",
         "result": CHAT,
         "history": [
-            {"role": "user", "content": "hello", "at": "TIME", "metadata": shown["history"][0]["metadata"]},
+            {"role": "user", "content": "hello", "at": "TIME", "metadata": status["history"][0]["metadata"]},
             {"role": "assistant", "content": "Hi there.", "at": "TIME", "metadata": CHAT["metadata"]},
         ],
         "status_line": "✅ COMPLETED | CHAT | conv_ID | 1/1 | Started: TIME | gpt-5",
@@ -102,9 +102,9 @@ async def test_the_newest_jobs_are_listed_first_without_their_results(
 ) -> None:
     first, _ = await chat(engine, caller(), prompt="one")
     second, _ = await chat(engine, caller(), prompt="two")
-    listed = (await engine.recent()).to_json()["content"]["jobs"]
-    assert [(entry["job_id"], entry["title"]) for entry in listed] == [(second, "two"), (first, "one")]
-    assert not any("result" in entry or "status_line" in entry for entry in listed)
+    rows = (await engine.recent()).to_json()["content"]["jobs"]
+    assert [(entry["job_id"], entry["title"]) for entry in rows] == [(second, "two"), (first, "one")]
+    assert not any("result" in entry or "status_line" in entry for entry in rows)
     assert [entry["job_id"] for entry in (await engine.recent(1)).to_json()["content"]["jobs"]] == [second]
 
 
@@ -115,13 +115,13 @@ async def test_a_failed_chats_status_holds_the_error_with_its_fields(
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
     with pytest.raises(CounselError):
         await engine.wait(job)
-    shown = (await engine.status(job)).to_json()["content"]
-    assert shown["status"] == "failed"
-    assert shown["completed_at"] >= shown["started_at"]
-    assert (shown["error"]["code"], shown["error"]["provider"]) == ("AUTHENTICATION_FAILED", "openai")
-    assert shown["error"]["hint"].startswith("Check OPENAI_API_KEY")
-    assert "result" not in shown
-    assert shown["status_line"].startswith("❌ FAILED | CHAT | ")
+    status = (await engine.status(job)).to_json()["content"]
+    assert status["status"] == "failed"
+    assert status["completed_at"] >= status["started_at"]
+    assert (status["error"]["code"], status["error"]["provider"]) == ("AUTHENTICATION_FAILED", "openai")
+    assert status["error"]["hint"].startswith("Check OPENAI_API_KEY")
+    assert "result" not in status
+    assert status["status_line"].startswith("❌ FAILED | CHAT | ")
 
 
 async def test_a_consensus_counts_both_rounds_of_each_model(
@@ -221,10 +221,10 @@ async def test_usage_adds_up_every_column_of_every_call(
     report: Any = await engine.usage(0, "provider")
     assert report["since"] == "1970-01-01T00:00:00.000Z"
     assert report["by"] == "provider"
-    failed, answered = report["groups"]
-    times = answered.pop("response_ms")
+    failure, success = report["groups"]
+    times = success.pop("response_ms")
     assert 10 <= times["p50"] <= times["p95"] <= times["max"]
-    assert answered == {
+    assert success == {
         "provider": "openai",
         "calls": 2,
         "errors": {},
@@ -239,8 +239,12 @@ async def test_usage_adds_up_every_column_of_every_call(
         "calls_without_usage": 0,
         "peak_concurrency": 1,
     }
-    assert failed["response_ms"] == {"p50": None, "p95": None, "max": None}
-    assert (failed["calls"], failed["errors"], failed["error_rate"]) == (1, {"AUTHENTICATION_FAILED": 1}, 1.0)
+    assert failure["response_ms"] == {"p50": None, "p95": None, "max": None}
+    assert (failure["calls"], failure["errors"], failure["error_rate"]) == (
+        1,
+        {"AUTHENTICATION_FAILED": 1},
+        1.0,
+    )
     total = report["total"]
     assert (total["calls"], total["error_rate"], total["input_tokens"]) == (3, 0.3333, 2_000)
     assert (await engine.usage(32_503_680_000, "provider"))["groups"] == []

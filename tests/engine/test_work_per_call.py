@@ -1,4 +1,4 @@
-"""How much work a call is, counted: tasks, timers, threads and commits do not depend on the machine."""
+"""How much work a call causes, in tasks, timers, threads and commits, which do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fake import FakeAPI
 
 
 class Work:
-    """Counts what counsel's own code asks of the event loop, not what the fake vendor beside it does."""
+    """Counts what counsel's own code requests from the event loop, without the fake vendor in the same process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.counts: Counter[str] = Counter()
@@ -72,7 +72,7 @@ async def test_a_call_needs_few_tasks_and_timers_however_many_pieces_it_has(
 async def test_a_call_needs_few_functions(
     engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Functions of counsel's own on the event loop's thread, with what the store does there: 592 when this was written."""
+    """Calls of counsel's own functions on the event loop's thread, including the store's: 592 when this was written."""
     for name in ("_quick_decode", "_quick_encode"):
         monkeypatch.setattr(strict_json, name, None)  # restored after this test
     strict_json.accelerate()
@@ -118,20 +118,20 @@ async def test_the_row_of_a_job_that_cannot_run_again_waits_for_its_end(
     monkeypatch: pytest.MonkeyPatch,
     stored: bool,
 ) -> None:
-    """One commit instead of two; a job that another process could continue is on the disk while it runs."""
+    """One commit instead of two. A job that another process could continue is on disk while it runs."""
     monkeypatch.setattr("counsel.engine.store.sqlite.jobs._UNRESUMABLE_DELAY", 3600)
     fake_api.script(gate="answer")
     request = CompletionRequest(model="gpt-5", turns=(Turn("user", "q"),), stored=stored)
     job = await engine.submit(request, caller())
-    submitted = engine.runner.running[job].written
-    assert submitted is not None
+    write = engine.runner.running[job].written
+    assert write is not None
     await fake_api.wait_for(count=1)
     if stored:
-        await submitted
-    assert submitted.done() == stored
+        await write
+    assert write.done() == stored
     fake_api.open_gate("answer")
     await engine.wait(job)
-    assert submitted.done()
+    assert write.done()
     record = await engine.store.job(job)
     assert record is not None
     assert record.status == "completed"
@@ -146,11 +146,11 @@ async def test_a_job_that_has_just_begun_writes_no_events(
     await fake_api.wait_for(count=1)
     running = engine.runner.running[job]
     await engine.runner.periodic.tick()
-    stored = [running.live.is_stored]
+    states = [running.live.is_stored]
     monkeypatch.setattr(running, "since", time.monotonic() - 7200)
     await engine.runner.periodic.tick()
-    stored.append(running.live.is_stored)
-    assert stored == [False, True]
+    states.append(running.live.is_stored)
+    assert states == [False, True]
     fake_api.open_gate("answer")
     await engine.wait(job)
 
@@ -175,10 +175,10 @@ async def test_a_process_without_jobs_sleeps(
     async with asyncio.timeout(60):
         while engine.runner.began.is_set():
             await asyncio.sleep(0)
-    ended = len(ticks)
+    tick_count = len(ticks)
     for _ in range(100):
         await asyncio.sleep(0)
-    assert len(ticks) == ended
+    assert len(ticks) == tick_count
 
 
 @pytest.mark.parametrize("stored", [False, True])

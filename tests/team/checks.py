@@ -1,4 +1,4 @@
-"""What must be true when the storm is over, by the database, the vendor's log and the followers."""
+"""What must be true after the storm, according to the database, the vendor's log and the followers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from team.load import Asked
+from team.load import Submission
 
 EVENTS_PER_ATTEMPT = 1_000_000  # each attempt numbers its events from a multiple of it
 MARGIN = 2.0  # seconds between looking for a reply and sending the request, on a busy machine
 SKEW = 0.05  # seconds between the vendor's clock and ours, which are of one machine
 ENDS = {"done", "failed", "cancelled"}
-# Written down by the database itself: an event of an attempt that no longer owned the job, a job that ends a second time,
-# a job that is opened again, an attempt that goes back, a row of the queue that is deleted while its job is open. And who
-# wrote each event and each end, in whose name: each process of a fleet has its name as `application_name`.
+# The database itself records: an event of an attempt that no longer owned the job, a job that ends twice or is
+# reopened, an attempt number that decreases, a queue row that is deleted while its job is open. It also records which
+# process wrote each event and end in whose name, as the processes of a fleet have names (`application_name`).
 WATCH = f"""
     CREATE TABLE IF NOT EXISTS public.stale (at timestamptz DEFAULT clock_timestamp(), what text);
     CREATE TABLE IF NOT EXISTS public.writers (owner text, program text, PRIMARY KEY (owner, program));
@@ -84,10 +84,10 @@ class Outcome:
 def examine(
     read: Callable[[str], Rows],
     requests: Sequence[dict[str, Any]],
-    asked: Sequence[Asked],
+    submissions: Sequence[Submission],
     programs: Mapping[int, str],
 ) -> Outcome:
-    """`programs`: which process of the fleet had which number."""
+    """`programs`: the names of the fleet's processes by process id."""
     outcome = Outcome()
     jobs = {
         row[0]: row[1:]
@@ -95,53 +95,53 @@ def examine(
             "SELECT id, status, attempt, finished, conversation, turn, result, error FROM counsel.jobs"
         )
     }
-    _ends(outcome, jobs, asked)
-    _messages(outcome, read, jobs, asked)
+    _ends(outcome, jobs, submissions)
+    _messages(outcome, read, jobs, submissions)
     outcome.problems += [f"a stale write: {row[0]}" for row in read("SELECT what FROM public.stale")]
     _writers(outcome, read, programs)
-    _calls(outcome, read, requests, jobs, asked)
-    _followers(outcome, read, jobs, asked)
+    _calls(outcome, read, requests, jobs, submissions)
+    _followers(outcome, read, jobs, submissions)
     outcome.numbers |= {
-        "jobs": len(asked),
+        "jobs": len(submissions),
         "adopted": sum(row[1] > 1 for row in jobs.values()),
         "attempts": sum(row[1] for row in jobs.values()),
         "requests": len(requests),
-        "submissions sent again": sum(each.sent - 1 for each in asked),
-        "followers' reconnects": sum(each.connections - 1 for each in asked),
+        "submissions sent again": sum(submission.sent - 1 for submission in submissions),
+        "followers' reconnects": sum(submission.connections - 1 for submission in submissions),
     }
     return outcome
 
 
 def clock() -> float:
-    """What turns the vendor's monotonic times, which all processes share, into the database's."""
+    """The offset from the vendor's monotonic times, which all processes share, to the database's times."""
     return time.time() - time.monotonic()
 
 
-def _ends(outcome: Outcome, jobs: dict[str, Any], asked: Sequence[Asked]) -> None:
-    ids = [each.id for each in asked]
+def _ends(outcome: Outcome, jobs: dict[str, Any], submissions: Sequence[Submission]) -> None:
+    ids = [submission.id for submission in submissions]
     if len(set(ids)) != len(ids):
         outcome.problems.append("two questions became one job")
     if extra := jobs.keys() - set(ids):
         outcome.problems.append(f"jobs that nobody knows: {sorted(extra)[:3]} of {len(extra)}")
-    for each in asked:
-        status = jobs[each.id][0] if each.id in jobs else "missing"
+    for submission in submissions:
+        status = jobs[submission.id][0] if submission.id in jobs else "missing"
         if status != "completed":
-            outcome.problems.append(f"{each.prompt}: {status} {jobs.get(each.id, [''] * 7)[6]}")
+            outcome.problems.append(f"{submission.prompt}: {status} {jobs.get(submission.id, [''] * 7)[6]}")
 
 
 def _messages(
-    outcome: Outcome, read: Callable[[str], Rows], jobs: dict[str, Any], asked: Sequence[Asked]
+    outcome: Outcome, read: Callable[[str], Rows], jobs: dict[str, Any], submissions: Sequence[Submission]
 ) -> None:
-    """Each job's turn is in its conversation once, and turns are in the order in which they were asked."""
+    """Each job's turn is in its conversation exactly once, and turns are in the order of their questions."""
     turns: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for conversation, role, job in read(
         "SELECT conversation, role, job FROM counsel.messages ORDER BY conversation, n"
     ):
         turns[conversation].append((job, role))
     expected: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for each in asked:
-        if each.id in jobs:
-            expected[jobs[each.id][3]] += [(each.id, "user"), (each.id, "assistant")]
+    for submission in submissions:
+        if submission.id in jobs:
+            expected[jobs[submission.id][3]] += [(submission.id, "user"), (submission.id, "assistant")]
     for conversation, ids in expected.items():
         if turns[conversation] != ids:
             outcome.problems.append(f"{conversation}: turns {turns[conversation]} instead of {ids}")
@@ -151,9 +151,9 @@ def _writers(outcome: Outcome, read: Callable[[str], Rows], programs: Mapping[in
     """Only a job's owner wrote its events and its end."""
     for owner, program in read("SELECT owner, program FROM public.writers"):
         number = owner.partition("-")[0]
-        known = programs.get(int(number)) if number else None
-        if known != program:
-            outcome.problems.append(f"a stale write: {program} wrote for {owner}, which is {known}")
+        owner_program = programs.get(int(number)) if number else None
+        if owner_program != program:
+            outcome.problems.append(f"a stale write: {program} wrote for {owner}, which is {owner_program}")
 
 
 def _calls(
@@ -161,10 +161,10 @@ def _calls(
     read: Callable[[str], Rows],
     requests: Sequence[dict[str, Any]],
     jobs: dict[str, Any],
-    asked: Sequence[Asked],
+    submissions: Sequence[Submission],
 ) -> None:
-    """No request begins after the reply to the same call was stored, nor after its job has ended; an attempt of a job
-    makes each call once; turns one by one.
+    """No request begins after the reply to the same call was stored or its job ended; each attempt of a job makes each
+    call once; turns run one after another.
     """
     offset = clock()
     stored: dict[tuple[str, str], float] = {}
@@ -173,49 +173,51 @@ def _calls(
         stored[job, key] = at
     by_call: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for request in requests:
-        by_call[_call(request, asked)].append(request)
+        by_call[_call(request, submissions)].append(request)
     repeated = 0
-    for (job, key), sent in by_call.items():
+    for (job, key), call_requests in by_call.items():
         if job not in jobs:
             outcome.problems.append(f"a request of no job: {key}")
             continue
-        finished = sum(request["state"] == "finished" for request in sent)
+        finished = sum(request["state"] == "finished" for request in call_requests)
         repeated += finished - 1 if finished > 1 else 0
-        if len(sent) > jobs[job][1]:
-            outcome.problems.append(f"{job}: {len(sent)} requests for {key} in {jobs[job][1]} attempts")
-        for until, what in ((stored.get((job, key)), f"its reply {key}"), (jobs[job][2], "its end")):
-            late = [request for request in sent if until and request["at"] + offset > until + MARGIN]
+        if len(call_requests) > jobs[job][1]:
+            outcome.problems.append(
+                f"{job}: {len(call_requests)} requests for {key} in {jobs[job][1]} attempts"
+            )
+        for until, description in ((stored.get((job, key)), f"its reply {key}"), (jobs[job][2], "its end")):
+            late = [request for request in call_requests if until and request["at"] + offset > until + MARGIN]
             if late:
-                outcome.problems.append(f"{job}: {len(late)} requests after {what} was stored")
+                outcome.problems.append(f"{job}: {len(late)} requests after {description} was stored")
     outcome.numbers["replies that were lost with their process and asked again"] = repeated
     outcome.numbers["requests that were cut off"] = sum(r["state"] != "finished" for r in requests)
-    _order(outcome, by_call, jobs, asked, offset)
+    _order(outcome, by_call, jobs, submissions, offset)
 
 
 def _order(
     outcome: Outcome,
     by_call: dict[tuple[str, str], list[dict[str, Any]]],
     jobs: dict[str, Any],
-    asked: Sequence[Asked],
+    submissions: Sequence[Submission],
     offset: float,
 ) -> None:
-    """A turn is sent when the one before has ended, with the questions and answers of all before it."""
-    prompts = {each.id: each.prompt for each in asked}
-    sent: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    """A turn is sent after the previous one ended, with the questions and answers of all earlier turns."""
+    prompts = {submission.id: submission.prompt for submission in submissions}
+    call_requests: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for (job, _), requests in by_call.items():
-        sent[job] += requests
+        call_requests[job] += requests
     conversations: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for job, row in jobs.items():
         conversations[row[3]].append((row[4], job))
     for turns in conversations.values():
-        ordered = [job for _, job in sorted(turns)]
-        for earlier, later in itertools.pairwise(ordered):
-            starts = [request["at"] + offset for request in sent[later]]
+        job_order = [job for _, job in sorted(turns)]
+        for earlier, later in itertools.pairwise(job_order):
+            starts = [request["at"] + offset for request in call_requests[later]]
             if starts and jobs[earlier][2] and min(starts) < jobs[earlier][2] - SKEW:
                 outcome.problems.append(f"{later} was sent before {earlier} had ended")
-        for number, job in enumerate(ordered):
-            before = [prompts[each] for each in ordered[:number] if each in prompts]
-            for request in sent[job]:
+        for number, job in enumerate(job_order):
+            before = [prompts[other] for other in job_order[:number] if other in prompts]
+            for request in call_requests[job]:
                 text = json.dumps(request["body"])
                 if [text.count(prompt) for prompt in before] != [2] * len(before):  # asked, and answered
                     outcome.problems.append(f"{job} was sent without all of the turns before it")
@@ -224,9 +226,9 @@ def _order(
 _SLOTS = {"gpt-5": "0", "claude": "1", "deepseek": "2"}
 
 
-def _call(request: dict[str, Any], asked: Sequence[Asked]) -> tuple[str, str]:
-    """The job and the key of the call that a request belongs to: prompts are unique, and the last text has one."""
-    job = next((each for each in asked if each.prompt in request["text"]), None)
+def _call(request: dict[str, Any], submissions: Sequence[Submission]) -> tuple[str, str]:
+    """The job and the call's key of a request: prompts are unique, and the request's text contains one."""
+    job = next((submission for submission in submissions if submission.prompt in request["text"]), None)
     if job is None:
         return "", str(request["text"])[:80]
     if "models" not in job.body:
@@ -237,22 +239,24 @@ def _call(request: dict[str, Any], asked: Sequence[Asked]) -> tuple[str, str]:
 
 
 def _followers(
-    outcome: Outcome, read: Callable[[str], Rows], jobs: dict[str, Any], asked: Sequence[Asked]
+    outcome: Outcome, read: Callable[[str], Rows], jobs: dict[str, Any], submissions: Sequence[Submission]
 ) -> None:
-    """Each saw every stored event once, its job's end once, and the whole text."""
+    """Each follower saw every stored event once, its job's end once, and the complete text."""
     stored: dict[str, set[tuple[int, str, str]]] = defaultdict(set)
     for job, *event in read(
         "SELECT job, seq, kind, slot FROM counsel.events WHERE kind NOT IN ('text', 'thinking')"
     ):
         stored[job] |= {tuple(event)} if event[1] not in ENDS else set()
-    for each in asked:
-        outcome.problems += [f"follower of {each.prompt}: {fault}" for fault in each.faults]
-        if missed := stored[each.id] - set(each.seen):
-            outcome.problems.append(f"follower of {each.prompt}: missed {sorted(missed)}")
-        if sum(kind in ENDS for _, kind, _ in each.seen) != 1:
-            outcome.problems.append(f"follower of {each.prompt}: it ends {each.end!r}, not once")
-        result = json.loads(jobs[each.id][5]) if each.id in jobs and jobs[each.id][5] else {}
-        if "content" in result and list(each.texts.values()) != [result["content"]]:
+    for submission in submissions:
+        outcome.problems += [f"follower of {submission.prompt}: {fault}" for fault in submission.faults]
+        if missing := stored[submission.id] - set(submission.seen):
+            outcome.problems.append(f"follower of {submission.prompt}: missed {sorted(missing)}")
+        if sum(kind in ENDS for _, kind, _ in submission.seen) != 1:
+            outcome.problems.append(f"follower of {submission.prompt}: it ends {submission.end!r}, not once")
+        result = (
+            json.loads(jobs[submission.id][5]) if submission.id in jobs and jobs[submission.id][5] else {}
+        )
+        if "content" in result and list(submission.texts.values()) != [result["content"]]:
             outcome.problems.append(
-                f"follower of {each.prompt}: {each.texts} instead of {result['content']!r}"
+                f"follower of {submission.prompt}: {submission.texts} instead of {result['content']!r}"
             )

@@ -1,4 +1,4 @@
-"""Real servers and workers of a team on one scratch PostgreSQL, as on several machines: a COUNSEL_HOME for each."""
+"""Real servers and workers of a team on one temporary PostgreSQL, each with a COUNSEL_HOME of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARTS = 120.0  # seconds for a process on a busy machine
 
 
 class Member:
-    """One `counsel serve` or `counsel worker`; the same one again after it was killed."""
+    """One `counsel serve` or `counsel worker`, which can be killed and started again."""
 
     def __init__(self, name: str, kind: str, folder: Path, env: Mapping[str, str], program: str) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class Member:
             (self._home / "home").mkdir(mode=0o700)
             (self._home / "home" / "config.toml").write_text(self.config)
         arguments = ["serve", "--port", str(self.port)] if self.kind == "serve" else ["worker"]
-        fixed = {
+        variables = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._home),
             "COUNSEL_HOME": str(self._home / "home"),
@@ -64,7 +64,7 @@ class Member:
         with (self._home / "stderr").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *(self._program, "-P", "-m", "counsel", *arguments),
-                env={**fixed, "COUNSEL_TOKEN": TOKEN, **self.env},
+                env={**variables, "COUNSEL_TOKEN": TOKEN, **self.env},
                 cwd=self._home,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -74,7 +74,7 @@ class Member:
         self.pids.append(self.process.pid)
 
     async def ready(self, session: aiohttp.ClientSession) -> None:
-        """Until a server listens; meanwhile it may be killed and started again. A worker has nothing to ask."""
+        """Wait until a server listens; it may be killed and started again during that time. A worker has no port."""
         async with asyncio.timeout(STARTS):
             while self.kind == "serve":
                 with contextlib.suppress(aiohttp.ClientError):
@@ -95,7 +95,7 @@ class Member:
         await self.process.wait()
 
     async def stop(self) -> int:
-        """In order: SIGTERM; killed if that takes too long. Its exit code."""
+        """Stop it with SIGTERM, or kill it if that takes too long. Returns the exit code."""
         assert self.process is not None
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
@@ -132,10 +132,10 @@ class Fleet:
     def add(
         self, kind: str, name: str, *, database: str | None = None, program: str = sys.executable, **env: str
     ) -> Member:
-        """`database`: its own way to the database, such as a proxy."""
+        """`database`: its own address of the database, such as a proxy's."""
         address = database or self.database
-        known = {"COUNSEL_DATABASE": named(address, name)} if address else {}  # none: SQLite
-        member = Member(name, kind, self._folder, {**self.env, **known, **env}, program)
+        variables = {"COUNSEL_DATABASE": named(address, name)} if address else {}  # none: SQLite
+        member = Member(name, kind, self._folder, {**self.env, **variables, **env}, program)
         self.members.append(member)
         return member
 
@@ -149,18 +149,18 @@ class Fleet:
         return {pid: member.name for member in self.members for pid in member.pids}
 
     def a_server(self, besides: Member | None = None) -> Member:
-        servers = [each for each in self.members if each.kind == "serve" and each is not besides]
-        awake = [each for each in servers if not each.is_suspended]
+        servers = [member for member in self.members if member.kind == "serve" and member is not besides]
+        awake = [member for member in servers if not member.is_suspended]
         return self.random.choice(awake or servers)
 
 
 def named(url: str, name: str) -> str:
-    """So that the database can tell who writes."""
+    """The database's address with an `application_name`, so that the database knows who writes."""
     return f"{url}{'&' if '?' in url else '?'}application_name={name}"
 
 
 def free_port() -> int:
-    """Below the range of outgoing connections: one of those could have the port while its server starts again."""
+    """A port below the range of outgoing connections, one of which could take it while its server restarts."""
     while True:
         port = random.randint(18_000, 32_000)
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Clients of a team's servers: they ask, ask again where a server is gone, and follow every job to its end."""
+"""Clients of a team's servers: they ask, ask again if a server is gone, and follow every job to its end."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FAILURES = (aiohttp.ClientError, TimeoutError, ConnectionError)
 
 
 @dataclass
-class Asked:
-    """One job as its client knows it."""
+class Submission:
+    """A question as its client knows it, with its job."""
 
     prompt: str
     body: dict[str, Any]
@@ -29,38 +29,36 @@ class Asked:
     connections: int = 0  # of its follower
     end: str = ""
     texts: dict[str, str] = field(default_factory=dict)  # by slot
-    seen: list[tuple[int, str, str]] = field(
-        default_factory=list
-    )  # seq, kind and slot of events that are no text
+    seen: list[tuple[int, str, str]] = field(default_factory=list)  # seq, kind and slot of events except text
     faults: list[str] = field(default_factory=list)  # what the follower missed, or got twice
 
 
-def chat(prompt: str, conversation: str | None = None) -> Asked:
+def chat(prompt: str, conversation: str | None = None) -> Submission:
     body: dict[str, Any] = {"prompt": prompt, "model": "gpt-5", "mode": "background"}
-    return Asked(prompt, body | ({"continuation_id": conversation} if conversation else {}))
+    return Submission(prompt, body | ({"continuation_id": conversation} if conversation else {}))
 
 
-def consensus(prompt: str) -> Asked:
-    return Asked(
+def consensus(prompt: str) -> Submission:
+    return Submission(
         prompt, {"prompt": prompt, "models": ["gpt-5", "sonnet", "deepseek-chat"], "mode": "background"}
     )
 
 
-async def submit(fleet: Fleet, asked: Asked, member: Member | None = None) -> None:
-    """To any server, until one has taken it. The key makes it one job."""
-    while not asked.id:
-        asked.sent += 1
+async def submit(fleet: Fleet, submission: Submission, member: Member | None = None) -> None:
+    """Submit to any server until one accepts it. The key makes it a single job."""
+    while not submission.id:
+        submission.sent += 1
         server = member or fleet.a_server()
         try:
             async with fleet.session.post(
                 f"{server.url}/api/jobs",
-                json=asked.body,
-                headers={"Idempotency-Key": asked.key},
+                json=submission.body,
+                headers={"Idempotency-Key": submission.key},
                 timeout=aiohttp.ClientTimeout(total=30),
             ) as response:
                 document = await response.json()
                 if response.status in {200, 202}:
-                    asked.id = document["job_id"]
+                    submission.id = document["job_id"]
                     return
                 assert response.status >= 500, (response.status, document)
         except _FAILURES:
@@ -68,15 +66,15 @@ async def submit(fleet: Fleet, asked: Asked, member: Member | None = None) -> No
         await asyncio.sleep(_AGAIN)
 
 
-async def follow(fleet: Fleet, asked: Asked) -> None:
-    """On any server; on another one, from the last event's id, when the connection is lost."""
+async def follow(fleet: Fleet, submission: Submission) -> None:
+    """Follow on any server; if the connection is lost, on another one from the last event's id."""
     last = ""
-    while not asked.end:
-        asked.connections += 1
+    while not submission.end:
+        submission.connections += 1
         headers = {"Last-Event-ID": last} if last else {}
         try:
             async with fleet.session.get(
-                f"{fleet.a_server().url}/api/jobs/{asked.id}/events",
+                f"{fleet.a_server().url}/api/jobs/{submission.id}/events",
                 headers=headers,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=20),
             ) as response:
@@ -86,15 +84,15 @@ async def follow(fleet: Fleet, asked: Asked) -> None:
                     continue
                 async for name, document in events(response):
                     last = name
-                    take(asked, document)
+                    take(submission, document)
         except _FAILURES:
             await asyncio.sleep(_AGAIN)
 
 
-async def follow_when_asked(fleet: Fleet, asked: Asked, when: float) -> None:
+async def follow_when_asked(fleet: Fleet, submission: Submission, when: float) -> None:
     await asyncio.sleep(when)
-    await submit(fleet, asked)
-    await follow(fleet, asked)
+    await submit(fleet, submission)
+    await follow(fleet, submission)
 
 
 async def events(response: aiohttp.ClientResponse) -> Any:
@@ -107,27 +105,27 @@ async def events(response: aiohttp.ClientResponse) -> Any:
             yield name, json.loads(text[6:])
 
 
-def take(asked: Asked, event: dict[str, Any]) -> None:
-    """As docs/use/http.md says: a text is put at its offset, and what stood behind it is discarded."""
+def take(submission: Submission, event: dict[str, Any]) -> None:
+    """Apply an event as docs/use/http.md says: text replaces everything from its offset on."""
     kind, slot, data = event["kind"], event["slot"], event["data"]
     if kind == "text":
-        text = asked.texts.get(slot, "")
+        text = submission.texts.get(slot, "")
         if data["offset"] > len(text):
-            asked.faults.append(f"text is missing before {data['offset']}: {len(text)} characters")
+            submission.faults.append(f"text is missing before {data['offset']}: {len(text)} characters")
         elif text[data["offset"] :].startswith(data["text"]) and data["text"]:
-            asked.faults.append(f"text comes twice at {data['offset']}: {data['text'][:40]!r}")
-        asked.texts[slot] = text[: data["offset"]] + data["text"]
+            submission.faults.append(f"text comes twice at {data['offset']}: {data['text'][:40]!r}")
+        submission.texts[slot] = text[: data["offset"]] + data["text"]
         return
     if kind == "thinking":
         return
     if kind in {"model_started", "restarted"}:
         offset = data["offset"] if kind == "restarted" else 0
-        asked.texts[slot] = asked.texts.get(slot, "")[:offset]
+        submission.texts[slot] = submission.texts.get(slot, "")[:offset]
     entry = (event["seq"], kind, slot)
-    if entry in asked.seen:
-        asked.faults.append(f"event {entry} comes twice")
-    if asked.seen and kind not in ENDS and event["seq"] <= asked.seen[-1][0]:
-        asked.faults.append(f"event {entry} comes after {asked.seen[-1]}")
-    asked.seen.append(entry)
+    if entry in submission.seen:
+        submission.faults.append(f"event {entry} comes twice")
+    if submission.seen and kind not in ENDS and event["seq"] <= submission.seen[-1][0]:
+        submission.faults.append(f"event {entry} comes after {submission.seen[-1]}")
+    submission.seen.append(entry)
     if kind in ENDS:
-        asked.end = kind
+        submission.end = kind

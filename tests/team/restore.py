@@ -1,7 +1,7 @@
-"""A backup during work: `python -m team.restore` (`make restore-check`).
+"""A backup while jobs run: `python -m team.restore` (`make restore-check`).
 
-`pg_dump` runs while two servers answer questions. The dump is restored into another database, all servers are killed, and
-one starts on the restored database: jobs that were open in the dump continue there, and those that had ended are intact.
+`pg_dump` runs while two servers answer questions. The dump is restored into another database, all servers are killed,
+and one starts on the restored database: jobs that were open in the dump continue there, and ended ones are intact.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LIMIT = 180.0  # seconds until the restored jobs must have ended
 
 
 def run(program: str, *arguments: str) -> None:
-    """`initdb` may be a link in another folder than the rest."""
-    here = programs()
-    assert here is not None
-    executable = shutil.which(program) or (here / "initdb").resolve().with_name(program)
+    """Run a PostgreSQL program. `initdb` may be a link in a different folder than the other programs."""
+    paths = programs()
+    assert paths is not None
+    executable = shutil.which(program) or (paths / "initdb").resolve().with_name(program)
     subprocess.run([executable, *arguments], check=True)
 
 
@@ -47,12 +47,13 @@ async def restore(
         for number in range(2):
             fleet.add("serve", f"server-{number}")
         await fleet.start()
-        asked = [
+        submissions = [
             load.consensus(f"dispute {n:04d}.") if n % 3 == 0 else load.chat(f"question {n:04d}.")
             for n in range(JOBS)
         ]
         following = [
-            asyncio.create_task(load.follow_when_asked(fleet, job, n * 0.2)) for n, job in enumerate(asked)
+            asyncio.create_task(load.follow_when_asked(fleet, job, n * 0.2))
+            for n, job in enumerate(submissions)
         ]
         await asyncio.to_thread(fake.wait_for, count=JOBS // 2, state="finished", timeout=120)
         began = time.monotonic()
@@ -74,17 +75,17 @@ async def restore(
             if time.monotonic() > until:
                 break
             await asyncio.sleep(0.5)
-        ended = {str(row[0]): row[1] for row in server.execute(sums, after)}
+        sums_after = {str(row[0]): row[1] for row in server.execute(sums, after)}
         turns = server.execute(
             "SELECT count(*) FROM counsel.jobs j WHERE (SELECT count(*) FROM counsel.messages m WHERE m.job = j.id) != 2",
             after,
         )
-        sys.stderr.write("" if set(ended) == {"completed"} else survivor.log[-3000:])
+        sys.stderr.write("" if set(sums_after) == {"completed"} else survivor.log[-3000:])
     return {
         "seconds of pg_dump": round(seconds, 2),
         "original": untouched,
         "in the dump": restored,
-        "after the restored jobs went on": ended,
+        "after the restored jobs went on": sums_after,
         "jobs without exactly one turn": turns[0][0],
     }
 
@@ -103,10 +104,10 @@ def main() -> None:
     finally:
         server.end()
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
-    lost = report["jobs without exactly one turn"] or set(report["after the restored jobs went on"]) != {
+    failures = report["jobs without exactly one turn"] or set(report["after the restored jobs went on"]) != {
         "completed"
     }
-    sys.exit(1 if lost or report["original"] != {"completed": JOBS} else 0)
+    sys.exit(1 if failures or report["original"] != {"completed": JOBS} else 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Everything that may happen to a team's processes at once, while clients ask and follow."""
+"""Everything that can happen to a team's processes, all at once, while clients ask and follow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from support.postgres_server import PostgresServer
 from team import checks, load
 from team.fleet import Fleet, Member
 
-SUSPENDED = (
-    20.0  # seconds: an owner that is not seen for 15 is dead (docs/decisions/23-presence-in-postgresql.md)
-)
-# Seconds until the vendor begins to answer calls that are under way when their process is stopped. When it goes on, it
-# has their answers, and some of its jobs have ended elsewhere while others are still running there.
+# Seconds. An owner that is not seen for 15 seconds counts as dead (docs/decisions/23-presence-in-postgresql.md).
+SUSPENDED = 20.0
+# Seconds until the vendor begins to answer calls that are in progress when their process is suspended. When it
+# continues, it has their answers, and some of its jobs have ended elsewhere while others are still running there.
 SLOW = (4.0, 9.0, 16.0)
 
 
@@ -59,7 +58,7 @@ class Storm:
         self._server = server
         self._cut = cut
         self.done: Counter[str] = Counter()
-        self.asked: list[load.Asked] = []
+        self.submissions: list[load.Submission] = []
 
     async def run(self) -> None:
         async with asyncio.timeout(self._plan.limit), asyncio.TaskGroup() as group:
@@ -76,7 +75,7 @@ class Storm:
                 group.create_task(self._restart_postgres(when))
 
     def missing(self, numbers: Mapping[str, int]) -> list[str]:
-        """Of the plan: a storm that did not take place proves nothing."""
+        """The parts of the plan that did not happen: a storm that did not take place proves nothing."""
         plan = self._plan
         kinds = {
             "kill -9": plan.kills,
@@ -84,45 +83,47 @@ class Storm:
             "database cut off": 1,
             "restart of PostgreSQL": plan.restarts,
         }
-        happened = {
-            kind: sum(count for what, count in self.done.items() if what.startswith(kind)) for kind in kinds
+        counts = {
+            kind: sum(count for event, count in self.done.items() if event.startswith(kind)) for kind in kinds
         }
         problems = [
-            f"{happened[kind]} of {count}: {kind}" for kind, count in kinds.items() if happened[kind] != count
+            f"{counts[kind]} of {count}: {kind}" for kind, count in kinds.items() if counts[kind] != count
         ]
-        return problems + [f"no {what}" for what in ("adopted", "followers' reconnects") if not numbers[what]]
+        return problems + [
+            f"no {event}" for event in ("adopted", "followers' reconnects") if not numbers[event]
+        ]
 
     # ── questions ────────────────────────────────────────────────────────────────────────────────────
 
-    def _lone(self) -> Sequence[load.Asked]:
+    def _lone(self) -> Sequence[load.Submission]:
         chats = [load.chat(f"question {number:04d}.") for number in range(self._plan.chats)]
         councils = [load.consensus(f"dispute {number:04d}.") for number in range(self._plan.councils)]
         return chats + councils
 
-    async def _ask(self, job: load.Asked, when: float) -> None:
+    async def _ask(self, job: load.Submission, when: float) -> None:
         await asyncio.sleep(when)
         await load.submit(self._fleet, job)
-        self.asked.append(job)
+        self.submissions.append(job)
         await load.follow(self._fleet, job)
 
     async def _converse(self, group: asyncio.TaskGroup, name: str) -> None:
-        """A turn is asked when the one before was taken, on whatever server: it waits there for its turn."""
+        """Ask each turn once the previous one was accepted, on any server, where it waits for its turn."""
         for number in range(self._plan.turns):
             job = load.chat(f"turn {number:02d} of {name}.", name)
             await load.submit(self._fleet, job)
-            self.asked.append(job)
+            self.submissions.append(job)
             group.create_task(load.follow(self._fleet, job))
             await asyncio.sleep(self._plan.seconds / self._plan.turns / 2)
 
     # ── faults ───────────────────────────────────────────────────────────────────────────────────────
 
     async def _kill(self) -> None:
-        """One process after another; each is started again at once, as systemd and Kubernetes do."""
+        """Kill one process after another; each is restarted at once, as systemd and Kubernetes do."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._plan.kills):
                 await asyncio.sleep(self._plan.seconds / self._plan.kills)
                 member = self._fleet.random.choice(
-                    [each for each in self._fleet.members if not each.is_suspended]
+                    [member for member in self._fleet.members if not member.is_suspended]
                 )
                 await member.kill()
                 self.done[f"kill -9 of a {member.kind}"] += 1
@@ -139,7 +140,7 @@ class Storm:
         self.done[f"SIGSTOP for {SUSPENDED:.0f} s"] += 1
 
     async def _cut_off(self) -> None:
-        """Its connections are cut, and new ones refused for longer than its heartbeats; the process lives."""
+        """Cut its connections, and refuse new ones for longer than its heartbeats; the process stays alive."""
         member, proxy = self._cut
         await asyncio.sleep(self._plan.seconds / 3)
         if member.kind == "serve":
@@ -151,14 +152,14 @@ class Storm:
         self.done[f"database cut off from {self._cut[0].name} for {SUSPENDED:.0f} s"] += 1
 
     async def _occupy(self, member: Member) -> None:
-        """Calls that are under way when a process is stopped, and whose answers it has when it goes on."""
+        """Ask calls that are in progress when a process is suspended, and whose answers it has when it continues."""
         jobs = [
             load.chat(f"slow {number} of {member.name}. {marked(latency=seconds)}")
             for number, seconds in enumerate(SLOW)
         ]
         for job in jobs:
             await load.submit(self._fleet, job, member)
-            self.asked.append(job)
+            self.submissions.append(job)
             self._group.create_task(load.follow(self._fleet, job))
         text = f"of {member.name}."
         await asyncio.to_thread(self._fake.wait_for, contains=text, count=len(SLOW), timeout=60)
@@ -174,7 +175,7 @@ class Storm:
 async def storm(
     plan: Plan, folder: Path, server: PostgresServer, url: str, fake: FakeProcess, env: dict[str, str]
 ) -> checks.Outcome:
-    """The plan, then what is wrong, and in numbers what has happened."""
+    """Run the plan; return what is wrong, and what happened in numbers."""
     fake.set(default={"latency": 0.3, "chunk_delay": 0.1, "deltas": 4})
     server.execute(checks.WATCH, "counsel")
     try:
@@ -196,12 +197,16 @@ async def storm(
                 checks.examine,
                 lambda sql: server.execute(sql, "counsel"),
                 fake.calls,
-                weather.asked,
+                weather.submissions,
                 fleet.programs,
             )
-            if len(weather.asked) != plan.jobs or not all(each.end for each in weather.asked):
-                open_ = [each.prompt for each in weather.asked if not each.end]
-                outcome.problems.append(f"{len(weather.asked)} of {plan.jobs} asked; not ended: {open_[:10]}")
+            if len(weather.submissions) != plan.jobs or not all(
+                submission.end for submission in weather.submissions
+            ):
+                open_ = [submission.prompt for submission in weather.submissions if not submission.end]
+                outcome.problems.append(
+                    f"{len(weather.submissions)} of {plan.jobs} asked; not ended: {open_[:10]}"
+                )
             outcome.numbers |= weather.done
             outcome.problems += weather.missing(outcome.numbers)
             if outcome.problems:

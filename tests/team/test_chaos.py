@@ -1,4 +1,4 @@
-"""A team under fire: every job ends once, no stored reply is asked for again, no follower misses or repeats an event."""
+"""A team under faults: every job ends once, no stored reply is asked for again, followers miss and repeat no event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of the storm notice what they are there for."""
+"""The checks of the storm notice the faults that they are for."""
 
 from __future__ import annotations
 
@@ -87,21 +87,21 @@ def event(seq: int, kind: str = "notice", **data: Any) -> dict[str, Any]:
     ],
 )
 def test_a_follower_notices_what_is_missing_or_comes_twice(events: list[dict[str, Any]], faults: int) -> None:
-    asked = load.chat("question")
-    for each in events:
-        load.take(asked, each)
-    assert len(asked.faults) == faults, asked.faults
+    submission = load.chat("question")
+    for event in events:
+        load.take(submission, event)
+    assert len(submission.faults) == faults, submission.faults
 
 
 class Team:
     """What the database, the vendor and the followers know of a conversation of two turns."""
 
     def __init__(self) -> None:
-        self.asked = [load.chat(f"question {number}.") for number in (1, 2)]
-        for number, asked in enumerate(self.asked, 1):
-            asked.id, asked.end = f"job{number}", "done"
-            asked.seen = [(1, "started", ""), (2, "done", "")]
-            asked.texts = {"": f"says question {number}."}
+        self.submissions = [load.chat(f"question {number}.") for number in (1, 2)]
+        for number, submission in enumerate(self.submissions, 1):
+            submission.id, submission.end = f"job{number}", "done"
+            submission.seen = [(1, "started", ""), (2, "done", "")]
+            submission.texts = {"": f"says question {number}."}
         self.rows: dict[str, list[tuple[Any, ...]]] = {
             "counsel.jobs": [self.job(1, 1000.0), self.job(2, 1002.0)],
             "counsel.calls": [("job1", "answer:gpt-5", 1000.0), ("job2", "answer:gpt-5", 1002.0)],
@@ -128,7 +128,9 @@ class Team:
         def read(sql: str) -> list[tuple[Any, ...]]:
             return next(rows for table, rows in self.rows.items() if f"FROM {table}" in sql)
 
-        return checks.examine(read, self.requests, self.asked, {12: "server-1", 13: "server-2"}).problems
+        return checks.examine(
+            read, self.requests, self.submissions, {12: "server-1", 13: "server-2"}
+        ).problems
 
 
 def test_a_team_in_order_has_no_problems() -> None:
@@ -168,7 +170,7 @@ def test_a_turn_that_is_stored_twice_is_noticed() -> None:
 
 def test_an_event_that_a_follower_missed_is_noticed() -> None:
     team = Team()
-    del team.asked[0].seen[0]
+    del team.submissions[0].seen[0]
     assert team.problems() == ["follower of question 1.: missed [(1, 'started', '')]"]
 
 

@@ -1,4 +1,4 @@
-"""SIGTERM to real servers and workers: who waits gets an answer, and what has not ended continues elsewhere."""
+"""SIGTERM to real servers and workers: clients that wait get an answer, and unfinished jobs continue elsewhere."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def exit_code(member: Member) -> int:
 
 
 class Client:
-    """Of one server: it asks by every interface, and waits for the answer."""
+    """A client of one server that asks through every interface and waits for the answer."""
 
     def __init__(self, session: aiohttp.ClientSession, server: Member) -> None:
         self._session = session
@@ -159,8 +159,8 @@ async def test_a_call_that_outlives_the_drain_is_answered_with_its_job_which_con
             assert f"gpt-5 says: {name}" in json.dumps(await response.json())
     status, answer, _ = await Client(fleet.session, second).v1("keyed", **{"Idempotency-Key": "k"})
     assert (status, answer["choices"][0]["message"]["content"]) == (200, "gpt-5 says: keyed")
-    asked = Counter(request.text for request in fake_api.calls)
-    assert asked == {"api": 2, "v1": 1, "keyed": 2, "streamed": 1, "mcp": 2}  # one each was cut off
+    call_counts = Counter(request.text for request in fake_api.calls)
+    assert call_counts == {"api": 2, "v1": 1, "keyed": 2, "streamed": 1, "mcp": 2}  # one each was cut off
 
 
 async def test_a_second_signal_ends_a_server_and_a_worker_at_once_and_others_continue(
@@ -195,7 +195,7 @@ async def test_a_second_signal_ends_a_server_and_a_worker_at_once_and_others_con
 async def test_a_client_of_a_server_that_only_answers_requests_gets_the_workers_answer_while_both_drain(
     fleet: Fleet, fake_api: FakeAPI, postgres_server: PostgresServer
 ) -> None:
-    """The server runs nothing itself; it must not leave before its clients have their answers."""
+    """The server runs no jobs itself, but must not stop before its clients have their answers."""
     server = await added(fleet, "serve", "server", COUNSEL_CONCURRENCY="0", COUNSEL_DRAIN_SECONDS="600")
     worker = await added(fleet, "worker", "worker", COUNSEL_DRAIN_SECONDS="600")
     fake_api.script(gate="drain", gate_after=1, times=3)

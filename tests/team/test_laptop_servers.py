@@ -1,4 +1,4 @@
-"""A laptop's daemon whose server is stopped, killed and started again in the middle of an answer; all are processes."""
+"""A laptop's daemon whose server is stopped, killed and restarted in the middle of an answer; all real processes."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ async def test_an_answer_arrives_whole_when_its_server_is_stopped_and_when_it_is
                         await answered(call, "killed")
                 finally:
                     await asyncio.wait_for(gone(home), 60)
-    asked = [request.text for request in fake_api.calls]
-    assert asked == [
+    prompts = [request.text for request in fake_api.calls]
+    assert prompts == [
         "stopped",
         "stopped",
         "killed",

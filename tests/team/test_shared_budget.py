@@ -1,4 +1,4 @@
-"""A budget that several servers spend from: together they do not exceed it."""
+"""A budget that several servers share: together they do not exceed it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 async def test_of_200_simultaneous_calls_to_three_servers_at_most_40_are_sent(
     tmp_path: Path, postgres_server: PostgresServer, fake_process: FakeProcess
 ) -> None:
-    """A call may cost a cent, and costs one; the day's budget is 40."""
+    """A call can cost a cent, and does; the day's budget is 40 cents."""
     from team.fleet import Fleet
 
     fake_process.script(usage={"input": 10, "output": 1_000}, gate="all", gate_after=0, times=None)

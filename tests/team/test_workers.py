@@ -1,4 +1,4 @@
-"""`counsel serve` and `counsel worker` as real processes on one database: who runs a job, and what happens when they die."""
+"""`counsel serve` and `counsel worker` as processes on one database: which runs a job, and what happens if one dies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST = 120.0  # seconds, on a busy machine
 
 
 class Team:
-    """A server that runs nothing itself, and two workers."""
+    """A server that runs no jobs itself, and two workers."""
 
     def __init__(self, fleet: Fleet, server: PostgresServer, workers: list[Member]) -> None:
         self.fleet = fleet
@@ -49,7 +49,7 @@ class Team:
             assert response.status == 200, await response.text()
 
     async def until(self, job: str, fits: Callable[[dict[str, Any]], bool]) -> None:
-        """Follow it on the server until such an event."""
+        """Follow the job on the server until an event of this kind."""
         async with asyncio.timeout(LONGEST):
             async with self.fleet.session.get(f"{self.front.url}/api/jobs/{job}/events") as response:
                 async for _, event in events(response):
@@ -63,9 +63,9 @@ class Team:
         return str(status)
 
     def owner(self, job: str) -> Member:
-        """The worker that runs it. An owner's name begins with its process's number."""
+        """The worker that runs the job. An owner's name begins with its process id."""
         ((name,),) = self.sql(f"SELECT owner FROM counsel.jobs WHERE id = '{job}'")
-        (member,) = [each for each in self.workers if str(each.pid) == str(name).partition("-")[0]]
+        (member,) = [worker for worker in self.workers if str(worker.pid) == str(name).partition("-")[0]]
         return member
 
 
@@ -105,8 +105,8 @@ async def test_a_worker_runs_what_a_server_was_asked_until_it_is_cancelled_or_ki
             await asyncio.sleep(0.1)
     await team.owner(job).kill()
     assert await team.end(job) == "completed"
-    asked = sorted(request.model.partition("-")[0] for request in fake_api.calls if "killed" in request.text)
-    assert asked == ["claude", "claude", "gpt"]  # the reply that was stored is not asked for again
+    models = sorted(request.model.partition("-")[0] for request in fake_api.calls if "killed" in request.text)
+    assert models == ["claude", "claude", "gpt"]  # the reply that was stored is not asked for again
     ((attempt, open_rows),) = team.sql(
         f"SELECT attempt, (SELECT count(*) FROM counsel_queue.procrastinate_jobs WHERE args->>'job' = '{job}') "
         f"FROM counsel.jobs WHERE id = '{job}'"
@@ -141,7 +141,7 @@ async def test_nothing_of_a_suspended_worker_is_accepted_and_a_worker_that_drain
     await logged(team.workers, "takes no more jobs")
     later = await team.ask(prompt="later")
     fake_api.open_gate("drain")
-    assert [await team.end(each) for each in jobs] == ["completed"] * 2
+    assert [await team.end(job) for job in jobs] == ["completed"] * 2
     assert [await worker.stop() for worker in team.workers] == [0, 0]
     assert team.sql(f"SELECT owner, status FROM counsel.jobs WHERE id = '{later}'") == [("", "processing")]
     texts = [row[0] for row in team.sql(f"SELECT text FROM counsel.messages WHERE job = '{job}' ORDER BY n")]

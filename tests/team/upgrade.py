@@ -1,7 +1,7 @@
 """A rolling upgrade under load: `python -m team.upgrade COMMIT` (`make upgrade-check`).
 
-Servers of an earlier release run on the schema of that release. The database is migrated by this release, then one server
-after another is stopped and started again as this release, while clients ask and follow. Nothing may be lost.
+Servers of an earlier release run on its schema. This release migrates the database, then one server after another is
+stopped and started again as this release, while clients ask and follow. Nothing may be lost.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ async def upgrade(
         for number in range(SERVERS):
             fleet.add("serve", f"server-{number}", PYTHONPATH=str(source))
         await fleet.start()
-        asked: list[load.Asked] = []
+        submissions: list[load.Submission] = []
 
-        async def ask(job: load.Asked, when: float) -> None:
+        async def ask(job: load.Submission, when: float) -> None:
             await asyncio.sleep(when)
             await load.submit(fleet, job)
-            asked.append(job)
+            submissions.append(job)
             await load.follow(fleet, job)
 
         async def replace() -> None:
@@ -82,9 +82,11 @@ async def upgrade(
         except* TimeoutError:
             pass
         outcome = await asyncio.to_thread(
-            checks.examine, lambda sql: server.execute(sql, database), fake.calls, asked, fleet.programs
+            checks.examine, lambda sql: server.execute(sql, database), fake.calls, submissions, fleet.programs
         )
-        outcome.problems += [f"{each.prompt} has not ended" for each in asked if not each.end]
+        outcome.problems += [
+            f"{submission.prompt} has not ended" for submission in submissions if not submission.end
+        ]
         if outcome.problems:
             for member in fleet.members:
                 sys.stderr.write(f"── {member.name}\n{member.log[-2000:]}\n")

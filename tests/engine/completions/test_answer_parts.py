@@ -53,8 +53,8 @@ def test_a_vendors_block_belongs_to_the_thinking_before_it() -> None:
     parts = Parts()
     parts.thinking("hm")
     parts.text("so")
-    shown = parts.thought(Thought("anthropic", {"signature": "s"}))
-    assert shown == {"type": "thinking", "wire": "anthropic", "item": {"signature": "s"}}
+    part = parts.thought(Thought("anthropic", {"signature": "s"}))
+    assert part == {"type": "thinking", "wire": "anthropic", "item": {"signature": "s"}}
     parts.thought(Thought("anthropic", {"signature": "t"}))
     parts.thinking("again")
     assert parts.all() == (
@@ -71,12 +71,12 @@ def test_geminis_signature_stands_alone_and_names_its_call() -> None:
     call = parts.call(ToolCall("gemini_call_0", "look", {"a": 1}))
     parts.thought(Thought("gemini", {"call": "gemini_call_0", "signature": "s"}))
     parts.thought(Thought("gemini", {"call": None}))
-    thinking, called, signature, unnamed = parts.all()
+    thinking, call_part, signature, nameless = parts.all()
     assert thinking == {"type": "thinking", "text": "hm"}
-    assert called == call
+    assert call_part == call
     about = {"type": "thinking", "text": "", "wire": "gemini"}
     assert signature == {**about, "item": {"call": call["id"], "signature": "s"}}
-    assert unnamed == {**about, "item": {"call": None}}
+    assert nameless == {**about, "item": {"call": None}}
 
 
 def test_ids_that_a_wire_counts_differ_between_answers() -> None:
@@ -167,10 +167,10 @@ async def cut(pieces: list[str], *sequences: str) -> tuple[str, Finished, bool]:
 async def test_an_answer_is_cut_where_a_sequence_begins(
     pieces: list[str], sequences: tuple[str, ...], text: str, match: str
 ) -> None:
-    read, finished, is_read = await cut([*pieces, "." if match else ""], *sequences)
-    assert read == text
-    assert finished.reason == ("stop" if match else "length")
-    assert finished.vendor.get("stop_sequence", "") == match
+    answer, end, is_read = await cut([*pieces, "." if match else ""], *sequences)
+    assert answer == text
+    assert end.reason == ("stop" if match else "length")
+    assert end.vendor.get("stop_sequence", "") == match
     assert is_read is not bool(match), "the rest is neither read nor paid for"
 
 
@@ -256,9 +256,9 @@ def test_what_a_model_cannot_take_is_refused(
     if not problem:
         compose.check(request_, route_)
         return
-    with pytest.raises(InvalidArgument, match=problem) as failed:
+    with pytest.raises(InvalidArgument, match=problem) as excinfo:
         compose.check(request_, route_)
-    assert failed.value.fields["model"] == "m"
+    assert excinfo.value.fields["model"] == "m"
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
@@ -318,8 +318,8 @@ def test_stored_parts_are_read_as_they_were_written() -> None:
     parts.text("so")
     parts.vendor(VendorBlock("anthropic", {"type": "citations", "citations": [{"url": "u"}], "length": 2}))
     parts.call(ToolCall("call_9", "look", {"a": 1}, namespace="n"))
-    written = parts.all()
-    assert tuple(answer_parts.from_json(json.loads(json.dumps(part))) for part in written) == written
+    original = parts.all()
+    assert tuple(answer_parts.from_json(json.loads(json.dumps(part))) for part in original) == original
 
 
 def test_a_part_of_a_newer_release_is_nobodys() -> None:

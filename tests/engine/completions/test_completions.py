@@ -42,8 +42,8 @@ async def test_the_next_of_a_chain_answers(engine: Engine, caller: Any, fake_api
     fake_api.script(error="server", times=None, model="gpt-5")
     result = await complete(engine, caller(), model="gpt-5,haiku")
     assert result.content.endswith("says: hello")
-    (passed,) = result.metadata.passed_over
-    assert passed.model == "gpt-5"
+    (passed_over,) = result.metadata.passed_over
+    assert passed_over.model == "gpt-5"
     assert (await complete(engine, caller(), model=" AUTO ")).content
 
 
@@ -77,10 +77,10 @@ async def test_a_response_continues_another(engine: Engine, caller: Any, fake_ap
     first = await complete(engine, caller(), "one", stored=True)
     native = Exact(native=Native("openai_responses", {"input": "two", "metadata": {"own": "body"}}))
     second = await complete(engine, caller(), "two", stored=True, previous=first.job_id, exact=native)
-    sent = fake_api.last
-    assert "metadata" not in sent.body, "the client's own body has not the turns before it"
+    request = fake_api.last
+    assert "metadata" not in request.body, "the client's own body has not the turns before it"
     for text in ("one", "gpt-5 says: one", "two"):
-        assert text in str(sent.body["input"])
+        assert text in str(request.body["input"])
     await complete(engine, caller(), "three", previous=second.job_id)
     texts = str(fake_api.last.body["input"])
     places = [texts.index(text) for text in ("'one'", "says: one", "'two'", "'three'")]
@@ -96,14 +96,14 @@ async def test_only_stored_responses_can_be_continued(engine: Engine, caller: An
             await complete(engine, caller(), previous=previous)
         assert missing.value.fields["param"] == "previous_response_id"
     fake_api.script(error="auth", times=None, contains="bad")
-    failed = await engine.submit(
+    failed_job = await engine.submit(
         CompletionRequest(model="gpt-5", turns=(Turn("user", "bad"),), stored=True), caller()
     )
     with pytest.raises(CounselError):
-        await engine.wait(failed)
+        await engine.wait(failed_job)
     await engine.store.flush()
     with pytest.raises(Conflict, match="has no answer"):
-        await complete(engine, caller(), previous=failed)
+        await complete(engine, caller(), previous=failed_job)
 
 
 async def test_a_response_that_runs_cannot_be_continued(
@@ -127,8 +127,8 @@ async def test_a_completion_in_one_of_our_conversations(
     await complete(engine, caller(), "two", continuation_id="mine")
     texts = str(fake_api.last.body["input"])
     assert texts.index("says: one") < texts.index("'two'")
-    shown = await engine.archive.show("mine")
-    assert [message["content"] for message in shown["history"]] == [
+    document = await engine.archive.show("mine")
+    assert [message["content"] for message in document["history"]] == [
         "one", "gpt-5 says: one", "two", "gpt-5 says: two"
     ]  # fmt: skip
     with pytest.raises(InvalidArgument):

@@ -1,6 +1,6 @@
 """A process that asks one question many times at once and prints the codes of the outcomes.
 
-Usage: budget_worker.py COUNT. Its environment says where the vendors are and what may be spent.
+Usage: budget_worker.py COUNT. Environment variables set the vendors' addresses and the budget.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from counsel.requests import ChatRequest
 
 
 async def main(count: int) -> None:
-    loaded = settings.load()
-    caller = Caller("worker", cwd=Path.cwd(), settings=loaded)
-    engine = await open_engine(loaded.home)
+    config = settings.load()
+    caller = Caller("worker", cwd=Path.cwd(), settings=config)
+    engine = await open_engine(config.home)
     engine.register_caller(caller)
     _say("ready")
     await asyncio.to_thread(sys.stdin.readline)

@@ -1,4 +1,4 @@
-"""Peers read each other's answers without names, in an order of their own; each says whether it changed its position."""
+"""Peers read each other's answers without names, each in a different order, and say whether they changed position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ANSWERS = {"gpt-5": "Red one.", "sonnet": "Green two.", "gemini-2.5-flash": "Blu
 
 
 def last_text(body: Any) -> str:
-    """The last thing that a model reads, whatever the vendor's format."""
+    """The last text that a model reads, in any vendor's format."""
     turns = body.get("messages") or body.get("contents") or body.get("input")
     return str(turns[-1])
 
@@ -46,10 +46,10 @@ async def test_no_peer_reads_a_name_and_each_reads_every_other_answer(
         body = str(request.body).replace("an anthropic fan", "")
         mine = next(model for model, part in WIRE.items() if part in request.model)
         assert all(text in body for text in ANSWERS.values())
-        read = last_text(request.body)
-        assert ANSWERS[mine] not in read
-        assert re.search(r"Answer [ABC] is your own, above", read)
-        assert not [name for name in NAMES if name in read.lower()]
+        prompt = last_text(request.body)
+        assert ANSWERS[mine] not in prompt
+        assert re.search(r"Answer [ABC] is your own, above", prompt)
+        assert not [name for name in NAMES if name in prompt.lower()]
     fans = [request for request in refining if "anthropic fan" in str(request.body)]
     assert [request.model for request in fans] == ["gpt-5"]
 
@@ -60,8 +60,8 @@ async def test_a_later_turn_has_no_names_whatever_the_judge_and_a_vendor_wrote(
 ) -> None:
     quota = "You exceeded your quota.\n\n* Quota of gemini-2.5-flash at Google: 0\n\n## sonnet"
     fake_api.script(status=400, message=quota, model="gemini", times=None)
-    headed = f"{fence}## Answer A\n\nIt is right.\n\n## Answer B\n\nIt is not."
-    judged(fake_api, verdict(recommendation=headed, unique_insights=[{"answer": "A", "insight": "x"}]))
+    verdict_text = f"{fence}## Answer A\n\nIt is right.\n\n## Answer B\n\nIt is not."
+    judged(fake_api, verdict(recommendation=verdict_text, unique_insights=[{"answer": "A", "insight": "x"}]))
     say(fake_api, dict.fromkeys(ANSWERS, "One."))
     user = caller()
     first = await hold(engine, user, judge=JUDGE, refine="never")
@@ -70,9 +70,9 @@ async def test_a_later_turn_has_no_names_whatever_the_judge_and_a_vendor_wrote(
     await hold(engine, user, refine="never", continuation_id=first["continuation"]["id"])
     assert len(fake_api.calls) == 3
     for call in fake_api.calls:
-        read = str({name: value for name, value in call.body.items() if name != "model"}).lower()
-        assert "it is not." in read
-        assert not [name for name in NAMES if name in read]
+        body = str({name: value for name, value in call.body.items() if name != "model"}).lower()
+        assert "it is not." in body
+        assert not [name for name in NAMES if name in body]
 
 
 def test_an_answer_that_a_client_sends_back_has_no_names() -> None:
@@ -82,8 +82,8 @@ def test_an_answer_that_a_client_sends_back_has_no_names() -> None:
         "## Agreement\n\n100% of the valid votes (Tabs 2).\n\nWithout a vote: opus and o3.\n\n"
         "## gpt-5\n\nTabs\n\n## gpt-5#2\n\nTabs"
     )
-    shown = anonymous.without_authors(ours, {"gpt-5", "opus", "grok-4"})
-    assert shown == (
+    text = anonymous.without_authors(ours, {"gpt-5", "opus", "grok-4"})
+    assert text == (
         "## Recommendation\n\n**Tabs**: 2 of 2 votes.\n\n\n"
         "## Agreement\n\n100% of the valid votes (Tabs 2).\n\nWithout a vote: another and another.\n\n"
         "## Answer A\n\nTabs\n\n## Answer B\n\nTabs"
@@ -98,15 +98,15 @@ def test_an_answer_that_a_client_sends_back_has_no_names() -> None:
 
 
 def test_a_turn_of_an_older_release_may_have_left_its_code_open() -> None:
-    asked = QuestionDetails(settings={"models": ["gpt-5", "sonnet"]})
-    answered = AnswerDetails(incomplete=Incomplete("cancelled", ("gpt-5", "sonnet"), ()))
+    question = QuestionDetails(settings={"models": ["gpt-5", "sonnet"]})
+    answer = AnswerDetails(incomplete=Incomplete("cancelled", ("gpt-5", "sonnet"), ()))
     text = "```\nsonnet says\n\n## gpt-5\n\nOne.\n\n## sonnet\n\nTwo."
     turns = (
-        Message(role="user", text="q", details=asked),
-        Message(role="assistant", text=text, details=answered),
+        Message(role="user", text="q", details=question),
+        Message(role="assistant", text=text, details=answer),
     )
-    *_, shown = anonymous.history(History(turns, {})).messages
-    assert shown.text == "```\nAnswer B says\n\n## Answer A\n\nOne.\n\n## Answer B\n\nTwo."
+    *_, message = anonymous.history(History(turns, {})).messages
+    assert message.text == "```\nAnswer B says\n\n## Answer A\n\nOne.\n\n## Answer B\n\nTwo."
 
 
 def test_an_answer_cannot_pretend_to_be_another_ones() -> None:
@@ -133,7 +133,7 @@ async def test_the_order_differs_by_reader_and_is_the_same_in_the_next_attempt()
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "expected"),
     [
         ("Answer A is right", "gpt-5 is right"),
         ("answers A and C agree", "gpt-5 and opus agree"),
@@ -143,8 +143,8 @@ async def test_the_order_differs_by_reader_and_is_the_same_in_the_next_attempt()
         ("Answer Alpha", "Answer Alpha"),
     ],
 )
-def test_names_are_put_into_what_the_judge_says(text: str, named: str) -> None:
-    assert anonymous.with_names(text, {"A": "gpt-5", "B": "o3", "C": "opus"}) == named
+def test_names_are_put_into_what_the_judge_says(text: str, expected: str) -> None:
+    assert anonymous.with_names(text, {"A": "gpt-5", "B": "o3", "C": "opus"}) == expected
 
 
 async def test_an_earlier_consensus_of_the_conversation_has_no_names_either(
@@ -181,7 +181,7 @@ async def through(*parts: Event) -> tuple[list[str], Any]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "text", "stated"),
+    ("answer", "text", "position_"),
     [
         ("Yes.\n\nPosition: kept", "Yes.", "kept"),
         ("Yes.\n\n**Position:** changed.\n", "Yes.", "changed"),
@@ -198,21 +198,21 @@ async def through(*parts: Event) -> tuple[list[str], Any]:
 )
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 async def test_the_statement_is_taken_out_however_it_arrives(
-    answer: str, text: str, stated: str | None, size: int
+    answer: str, text: str, position_: str | None, size: int
 ) -> None:
     pieces = [Text(answer[start : start + size]) for start in range(0, len(answer), size)]
     texts, end = await through(*pieces, Finished())
-    assert ("".join(texts), end) == (text, stated)
-    shown = "".join(texts).lower()
-    assert stated is None or text.lower().startswith("position") or "position" not in shown
-    assert position.split(answer) == (text, stated)
+    assert ("".join(texts), end) == (text, position_)
+    output = "".join(texts).lower()
+    assert position_ is None or text.lower().startswith("position") or "position" not in output
+    assert position.split(answer) == (text, position_)
 
 
 async def test_text_that_is_withdrawn_takes_its_held_back_end_with_it() -> None:
     parts = (Text("No.\n\nPosition: ch"), Withdrawn("No.\n\nPosition: ch", "again"), Text("Yes."), Finished())
-    seen = [event async for event in position.without_statement(events(*parts))]
-    assert seen[:2] == [Text("No."), Withdrawn("No.", "again")]
-    assert [event.delta for event in seen if isinstance(event, Text)][1:] == ["Yes."]
+    output = [event async for event in position.without_statement(events(*parts))]
+    assert output[:2] == [Text("No."), Withdrawn("No.", "again")]
+    assert [event.delta for event in output if isinstance(event, Text)][1:] == ["Yes."]
 
 
 async def test_a_failure_passes_through() -> None:
@@ -231,10 +231,10 @@ async def test_no_follower_and_no_stored_answer_has_the_statement(
     fake_api.script(text="Better.\n\nPosition: changed", contains=REFINING, delta_size=3, times=None)
     request = ConsensusRequest(prompt="Tabs or spaces?", models=MEMBERS[:2])
     job = await engine.submit(request, caller(), background=True)
-    streamed = "".join([event.text async for event in engine.follow(job) if isinstance(event, TextAdded)])
+    stream = "".join([event.text async for event in engine.follow(job) if isinstance(event, TextAdded)])
     result = (await engine.wait(job)).to_json()
-    assert "Position" not in streamed
+    assert "Position" not in stream
     assert [entry["refined_response"] for entry in result["phases"]["refined"]] == ["Better."] * 2
     assert [entry["changed"] for entry in result["phases"]["refined"]] == [True, True]
-    stored = await engine.store.replies(job)
-    assert {reply.text for key, reply in stored.items() if key.startswith("refined")} == {"Better."}
+    replies = await engine.store.replies(job)
+    assert {reply.text for key, reply in replies.items() if key.startswith("refined")} == {"Better."}

@@ -44,7 +44,7 @@ async def test_auto_passes_over_unavailable_models_and_says_so(
 async def test_auto_does_not_wait_long_where_another_can_answer(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """The waits are minutes: the test would not end if they were waited for."""
+    """The delays are minutes, so the test hangs if the engine waits for them."""
     fake_api.script(status=429, retry_after=120, model="gpt-5", times=None)
     result = await ask(engine, caller(COUNSEL_AUTO_ORDER="gpt-5,sonnet"), model="auto")
     assert result["metadata"]["provider"] == "anthropic"
@@ -55,10 +55,10 @@ async def test_a_named_model_that_fails_is_not_replaced(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=429, retry_after=3600, times=None)
-    with pytest.raises(RateLimited) as caught:
+    with pytest.raises(RateLimited) as excinfo:
         await ask(engine, caller())
-    assert caught.value.retry_after == 3600
-    assert caught.value.fields["continuation_id"].startswith("conv_")
+    assert excinfo.value.retry_after == 3600
+    assert excinfo.value.fields["continuation_id"].startswith("conv_")
 
 
 async def test_auto_goes_on_when_a_vendor_is_down(
@@ -75,10 +75,10 @@ async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn
     Image.new("RGB", (4, 4)).save(project / "p.png")
     sender = caller(COUNSEL_AUTO_ORDER="sonnet")
     await ask(engine, sender, model="deepseek-chat", continuation_id="mine")
-    seen = await ask(engine, sender, "look", model="auto", images=("p.png",), continuation_id="mine")
-    assert seen["continuation"]["provider"] == "anthropic"
-    assert seen["metadata"]["passed_over"][0]["model"] == "deepseek-chat"
-    assert "cannot see images" in seen["metadata"]["passed_over"][0]["error"]
+    second = await ask(engine, sender, "look", model="auto", images=("p.png",), continuation_id="mine")
+    assert second["continuation"]["provider"] == "anthropic"
+    assert second["metadata"]["passed_over"][0]["model"] == "deepseek-chat"
+    assert "cannot see images" in second["metadata"]["passed_over"][0]["error"]
     sender = caller(COUNSEL_AUTO_ORDER="gpt-5.1")
     await ask(engine, sender, model="haiku", continuation_id="long")
     fits = await ask(engine, sender, "word " * 170_000, model="auto", continuation_id="long")
@@ -105,16 +105,16 @@ async def test_a_provider_is_dropped_after_its_first_rejected_key(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.keys = {"none of theirs"}
-    with pytest.raises(AuthenticationFailed) as caught:
+    with pytest.raises(AuthenticationFailed) as excinfo:
         await ask(engine, caller(), model="auto")
     assert len(fake_api.calls) == len(PROVIDERS)
-    tried = caught.value.tried or []
-    assert [entry["provider"] for entry in tried] == PROVIDERS
-    assert [len(entry["models"]) for entry in tried] == [1] * len(PROVIDERS)
-    assert tried[0]["models"] == ["gpt-6.1-sol"]
-    assert "OPENAI_API_KEY" in tried[0]["hint"]
-    assert all("refused the key" in entry["error"] for entry in tried)
-    assert caught.value.message == "No model answered; 5 providers were tried."
+    attempts = excinfo.value.tried or []
+    assert [entry["provider"] for entry in attempts] == PROVIDERS
+    assert [len(entry["models"]) for entry in attempts] == [1] * len(PROVIDERS)
+    assert attempts[0]["models"] == ["gpt-6.1-sol"]
+    assert "OPENAI_API_KEY" in attempts[0]["hint"]
+    assert all("refused the key" in entry["error"] for entry in attempts)
+    assert excinfo.value.message == "No model answered; 5 providers were tried."
 
 
 async def test_one_provider_that_fails_reports_its_own_error(
@@ -122,9 +122,9 @@ async def test_one_provider_that_fails_reports_its_own_error(
 ) -> None:
     fake_api.keys = {"none of theirs"}
     env = {"OPENAI_API_KEY": "sk-x", "OPENAI_BASE_URL": fake_api.v1, "COUNSEL_HOME": str(home)}
-    with pytest.raises(AuthenticationFailed, match="OpenAI refused the key") as caught:
+    with pytest.raises(AuthenticationFailed, match="OpenAI refused the key") as excinfo:
         await ask(engine, Caller("test", cwd=project, settings=settings.load(env)), model="auto")
-    assert caught.value.tried is None
+    assert excinfo.value.tried is None
     assert len(fake_api.calls) == 1
 
 
@@ -132,16 +132,18 @@ async def test_providers_that_cannot_be_reached_are_asked_once_each(
     engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "AUTO_RETRY_SECONDS", 0.0)
-    with socket.socket() as closed:  # bound and not listening
-        closed.bind(("127.0.0.1", 0))
-        dead = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+    with socket.socket() as unused_port:  # bound and not listening
+        unused_port.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{unused_port.getsockname()[1]}/v1"
         names = ("OPENAI", "ANTHROPIC", "GOOGLE_GEMINI", "XAI", "DEEPSEEK")
         sender = caller(**{f"{name}_BASE_URL": dead for name in names})
-        with pytest.raises(ProviderUnavailable) as caught:
+        with pytest.raises(ProviderUnavailable) as excinfo:
             await ask(engine, sender, model="auto")
-    tried = caught.value.tried or []
-    assert [(entry["provider"], len(entry["models"])) for entry in tried] == [(name, 1) for name in PROVIDERS]
-    assert all("cannot be reached" in entry["error"] for entry in tried)
+    attempts = excinfo.value.tried or []
+    assert [(entry["provider"], len(entry["models"])) for entry in attempts] == [
+        (name, 1) for name in PROVIDERS
+    ]
+    assert all("cannot be reached" in entry["error"] for entry in attempts)
 
 
 @pytest.mark.parametrize("behaviour", [{"status": 500}, {"status": 429, "retry_after": 1}])
@@ -154,13 +156,13 @@ async def test_when_the_patience_is_used_up_every_model_is_asked_once(
 ) -> None:
     monkeypatch.setattr(retries, "AUTO_RETRY_SECONDS", 0.0)
     fake_api.script(**behaviour, times=None)
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await ask(engine, caller(), model="auto")
     models = [request.model for request in fake_api.calls]
     assert len(models) == len(set(models)) > len(PROVIDERS)
-    assert [entry["provider"] for entry in caught.value.tried or []] == PROVIDERS
-    asked = [name for entry in caught.value.tried or [] for name in entry["models"]]
-    assert sorted(asked) == sorted(models)
+    assert [entry["provider"] for entry in excinfo.value.tried or []] == PROVIDERS
+    asked_models = [name for entry in excinfo.value.tried or [] for name in entry["models"]]
+    assert sorted(asked_models) == sorted(models)
 
 
 async def test_retries_stop_when_the_patience_ends() -> None:

@@ -1,4 +1,4 @@
-"""Who is asked next after a failure, and the error when everyone has failed."""
+"""Which model is asked next after a failure, and the error when all have failed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from counsel.types import Usage
 
 
 def route(provider: str, name: str, wire: str = "openai_chat") -> Route:
-    unused: Any = None
-    return Route(name, provider, unused, unused, wire=wire)
+    no_answer: Any = None
+    return Route(name, provider, no_answer, no_answer, wire=wire)
 
 
 GPT, MINI, CLAUDE, GEMINI = (
@@ -36,11 +36,11 @@ GPT, MINI, CLAUDE, GEMINI = (
 
 
 def left(chain: AutoChain) -> list[str]:
-    return [each.name for each in chain._left]
+    return [route_.name for route_ in chain._left]
 
 
 @pytest.mark.parametrize(
-    ("error", "others"),
+    ("error", "remaining"),
     [
         (UpstreamError("It broke."), ["gpt-5-mini", "sonnet"]),
         (AuthenticationFailed("No."), ["sonnet"]),
@@ -55,13 +55,13 @@ def left(chain: AutoChain) -> list[str]:
     ],
 )
 async def test_a_providers_other_models_are_not_asked_if_they_would_fail_too(
-    error: CounselError, others: list[str]
+    error: CounselError, remaining: list[str]
 ) -> None:
     chain = AutoChain([GPT, MINI, CLAUDE])
     assert chain.next() is GPT
     chain.record_failure(GPT, error)
-    assert left(chain) == others
-    assert provider_failed(error) == (others == ["sonnet"])
+    assert left(chain) == remaining
+    assert provider_failed(error) == (remaining == ["sonnet"])
 
 
 async def test_a_teams_server_that_fails_takes_all_its_models_along() -> None:
@@ -115,15 +115,15 @@ async def test_failures_of_several_name_each_with_its_models_and_what_they_cost(
     ]  # fmt: skip
     assert error.usage is not None
     assert (error.usage["input_tokens"], error.usage["output_tokens"], error.cost_usd) == (11, 7, 0.75)
-    passed = chain.passed_over()
-    assert [(each.model, each.code, each.error) for each in passed] == [
+    passed_over = chain.passed_over()
+    assert [(entry.model, entry.code, entry.error) for entry in passed_over] == [
         ("gpt-5", "UPSTREAM_ERROR", "It broke."),
         ("gpt-5-mini", "UPSTREAM_ERROR", "It broke, too."),
         ("sonnet", "AUTHENTICATION_FAILED", "No."),
     ]
-    assert passed[0].spent is not None
-    assert passed[0].spent.cost_usd == 0.5
-    assert passed[2].spent is None
+    assert passed_over[0].spent is not None
+    assert passed_over[0].spent.cost_usd == 0.5
+    assert passed_over[2].spent is None
 
 
 async def test_where_all_refuse_the_last_ones_text_and_advice_are_kept() -> None:
@@ -141,8 +141,8 @@ async def test_where_all_refuse_the_last_ones_text_and_advice_are_kept() -> None
 
 async def test_where_all_fail_alike_the_error_is_of_that_kind_with_the_shortest_wait() -> None:
     chain = AutoChain([GPT, CLAUDE, GEMINI])
-    for each, wait in ((GPT, 30.0), (CLAUDE, None), (GEMINI, 7.0)):
-        chain.record_failure(each, RateLimited("Wait.", retry_after=wait))
+    for candidate, wait in ((GPT, 30.0), (CLAUDE, None), (GEMINI, 7.0)):
+        chain.record_failure(candidate, RateLimited("Wait.", retry_after=wait))
     error = chain.error()
     assert isinstance(error, RateLimited)
     assert error.retry_after == 7.0
@@ -156,8 +156,8 @@ async def test_a_wait_of_one_of_several_kinds_is_no_wait_for_all() -> None:
     assert isinstance(chain.error(), ProviderUnavailable)
     assert "retry_after" not in chain.error().fields
     unknown = AutoChain([GPT, CLAUDE])
-    for each in (GPT, CLAUDE):
-        unknown.record_failure(each, RateLimited("Wait."))
+    for candidate in (GPT, CLAUDE):
+        unknown.record_failure(candidate, RateLimited("Wait."))
     assert "retry_after" not in unknown.error().fields
 
 
@@ -171,7 +171,7 @@ async def test_names_of_a_chain_that_could_not_be_asked_come_first() -> None:
     assert error.tried[0] == {
         "provider": "opus", "models": ["opus"], "code": "MODEL_NOT_FOUND", "error": "There is none.", "hint": ""
     }  # fmt: skip
-    assert [each.model for each in chain.passed_over()] == ["opus", "gpt-5"]
+    assert [entry.model for entry in chain.passed_over()] == ["opus", "gpt-5"]
 
 
 @pytest.mark.parametrize(

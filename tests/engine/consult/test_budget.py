@@ -1,4 +1,4 @@
-"""Budgets hold: what a call can cost is reserved before it is sent and settled afterwards."""
+"""Budgets are enforced: what a call can cost is reserved before it is sent, and settled afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fake import FakeAPI
 from support.asking import ask, until_text
 from support.database import change
 
-# 1,000 tokens of output cost a cent; input costs nothing. One call can cost a cent at most.
+# 1,000 output tokens cost a cent; input is free. One call can cost a cent at most.
 CONFIG = """
 [models.penny]
 provider = "openai"
@@ -70,9 +70,9 @@ async def test_a_call_beyond_the_days_budget_is_refused_with_the_numbers_before_
     fake_api.script(**used(600))
     caller_ = caller(COUNSEL_BUDGET_DAY="0.012")
     await ask(engine, caller_, model="penny")
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await ask(engine, caller_, model="penny")
-    error = caught.value
+    error = excinfo.value
     assert (error.budget, error.limit_usd, error.spent_usd, error.reserved_usd, error.needed_usd) == (
         "day",
         0.012,
@@ -117,12 +117,12 @@ async def test_an_answer_that_ends_at_its_reservation_says_so(
 async def test_a_jobs_limit_covers_its_retries_and_corrections(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """The first answer does not match the schema, and a second one cannot be paid."""
+    """The first answer does not match the schema, and the budget does not cover a second one."""
     fake_api.script(**used(900, text="no JSON"))
     schema = {"type": "object", "required": ["a"]}
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await ask(engine, caller(), model="penny", schema=schema, max_cost_usd=0.015)
-    assert (caught.value.budget, caught.value.spent_usd) == ("job", 0.009)
+    assert (excinfo.value.budget, excinfo.value.spent_usd) == ("job", 0.009)
     assert len(fake_api.calls) == 1
 
 
@@ -166,14 +166,14 @@ async def test_providers_have_budgets_of_their_own(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
 ) -> None:
     (home / "config.toml").write_text(CONFIG + "[budgets.openai]\nday = 0.005\n")
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await ask(engine, caller(), model="penny")
-    assert (caught.value.budget, caught.value.provider) == ("day:openai", "openai")
+    assert (excinfo.value.budget, excinfo.value.provider) == ("day:openai", "openai")
     await ask(engine, caller(), model="other")
     await ask(engine, caller(COUNSEL_BUDGET_DAY_OPENAI="1"), model="penny")
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await ask(engine, caller(COUNSEL_BUDGET_MONTH_ANTHROPIC="0"), model="other")
-    assert caught.value.budget == "month:anthropic"
+    assert excinfo.value.budget == "month:anthropic"
     assert len(fake_api.calls) == 2
 
 
@@ -192,9 +192,9 @@ async def test_a_model_without_a_price_is_refused_where_a_budget_applies(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await ask(engine, caller(), model="openai/unheard-of")
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await ask(engine, caller(COUNSEL_BUDGET_DAY="5"), model="openai/unheard-of")
-    assert "input_price and output_price" in (caught.value.hint or "")
+    assert "input_price and output_price" in (excinfo.value.hint or "")
     assert len(fake_api.calls) == 1
 
 
@@ -234,12 +234,12 @@ async def test_simultaneous_calls_together_stay_within_the_budget(
 async def test_of_a_council_the_last_member_that_cannot_be_paid_fails_by_name(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """Decided for all of them before the first is asked: whoever arrives first, it is the third that is refused."""
+    """This is decided for all of them before the first is asked: in any order of arrival, the third is refused."""
     members = ("penny", "other", "penny")
     request = ConsensusRequest(prompt="hello", models=members, enable_cross_feedback=False, max_cost_usd=0.02)
     result = (await engine.wait(await engine.submit(request, caller()))).to_json()
-    (failed,) = result["phases"]["failed"]
-    assert (failed["model"], failed["code"]) == ("penny#2", "BUDGET_EXCEEDED")
+    (failure,) = result["phases"]["failed"]
+    assert (failure["model"], failure["code"]) == ("penny#2", "BUDGET_EXCEEDED")
     assert sorted(request.model for request in fake_api.calls) == ["other", "penny"]
 
 
@@ -262,8 +262,8 @@ async def test_a_limit_covers_every_round_of_a_council(
     fake_api.script(**used(1_000))
     request = ConsensusRequest(prompt="hello", models=("penny", "other"), max_cost_usd=0.03)
     result = (await engine.wait(await engine.submit(request, caller()))).to_json()
-    (failed,) = result["phases"]["failed"]
-    assert (failed["model"], failed["phase"], failed["code"]) == ("other", "refined", "BUDGET_EXCEEDED")
+    (failure,) = result["phases"]["failed"]
+    assert (failure["model"], failure["phase"], failure["code"]) == ("other", "refined", "BUDGET_EXCEEDED")
     assert len(fake_api.calls) == 3
     assert await state(engine) == (0.03, 0.0)
 
@@ -271,7 +271,7 @@ async def test_a_limit_covers_every_round_of_a_council(
 async def test_a_resumed_job_counts_a_finished_call_once(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """The second member hangs; the engine ends; another one asks only that member again, within the same limit."""
+    """The second member hangs and the engine stops; another engine asks only that member again, within one limit."""
     fake_api.script(hang_after=1, times=1, model="other")
     fake_api.script(**used(1_000))
     first = await open_engine(home)
@@ -316,7 +316,7 @@ async def dead_owner(engine: Engine) -> str:
 
 
 async def may_judge(engine: Engine) -> None:
-    """A server of a team judges nobody in its first seconds."""
+    """A server of a team considers no process dead in its first seconds."""
     async with asyncio.timeout(60):
         while not engine.runner.ownership.may_judge():
             await asyncio.sleep(0.05)
@@ -375,7 +375,7 @@ async def test_a_report_leaves_out_what_dead_processes_had_reserved(
     (day,) = await engine.budget_report(caller_.settings)
     assert (day["limit_usd"], day["spent_usd"], day["reserved_usd"], day["left_usd"]) == (1, 0, 0.25, 0.75)
     async with Counsel(env={"COUNSEL_HOME": str(engine.home), "COUNSEL_BUDGET_DAY": "1"}) as python:
-        async with asyncio.timeout(60):  # a server of a team judges nobody in its first seconds
+        async with asyncio.timeout(60):  # a server of a team considers no process dead in its first seconds
             while await python.budgets() != [day]:
                 await asyncio.sleep(0.1)
 
@@ -386,9 +386,9 @@ async def test_a_new_day_has_its_whole_budget(
     fake_api.script(**used(1_000))
     caller_ = caller(COUNSEL_BUDGET_DAY="0.01")
     await ask(engine, caller_, model="penny")
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await ask(engine, caller_, model="penny")
-    begins = datetime.fromisoformat(caught.value.until or "").timestamp()
+    begins = datetime.fromisoformat(excinfo.value.until or "").timestamp()
     engine.budgets.clock = lambda: begins - 0.5
     with pytest.raises(BudgetExceeded):
         await ask(engine, caller_, model="penny")
@@ -422,7 +422,7 @@ async def test_a_member_that_never_says_what_it_needs_does_not_hold_up_the_other
     late = asyncio.create_task(asyncio.Event().wait())
     of_job.plan({"0": late, "1": late})
     model = Catalog.load(job.caller.settings).lookup("penny")
-    reserved = await of_job.call("0").reserve(Call((Turn("user", "hello"),)), model)
-    assert reserved is not None
-    assert reserved.output_limit == 1_000
+    reservation = await of_job.call("0").reserve(Call((Turn("user", "hello"),)), model)
+    assert reservation is not None
+    assert reservation.output_limit == 1_000
     late.cancel()

@@ -1,4 +1,4 @@
-"""Budgets across real processes: they cannot overspend together, and a dead one holds nothing back."""
+"""Budgets across real processes: together they cannot overspend, and a dead one blocks nothing."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ def go(process: subprocess.Popen[str]) -> None:
 
 def outcomes(process: subprocess.Popen[str]) -> dict[str, int]:
     assert process.stdout
-    counted: dict[str, int] = json.loads(process.stdout.readline())
-    return counted
+    outcome_counts: dict[str, int] = json.loads(process.stdout.readline())
+    return outcome_counts
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    made = tmp_path / "home"
-    made.mkdir(mode=0o700)
-    (made / "config.toml").write_text(CONFIG)
-    return made
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    (folder / "config.toml").write_text(CONFIG)
+    return folder
 
 
 def test_of_100_simultaneous_calls_from_two_processes_at_most_40_are_sent(
     home: Path, fake_process: FakeProcess
 ) -> None:
-    """A call may cost a cent, and costs one; the day's budget is 40."""
+    """A call can cost a cent, and does; the day's budget is 40 cents."""
     fake_process.script(usage={"input": 10, "output": 1_000}, gate="all", gate_after=0, times=None)
     with worker(home, fake_process, 50, "0.40") as ours, worker(home, fake_process, 50, "0.40") as theirs:
         go(ours)
@@ -75,24 +75,24 @@ def test_of_100_simultaneous_calls_from_two_processes_at_most_40_are_sent(
         fake_process.wait_for(count=40)
         fake_process.open_gate("all")
         both = [outcomes(ours), outcomes(theirs)]
-    answered = sum(counted.get("answered", 0) for counted in both)
-    refused = sum(counted.get("BUDGET_EXCEEDED", 0) for counted in both)
-    assert (answered, refused) == (40, 60), both
+    answers = sum(counts.get("answered", 0) for counts in both)
+    refusals = sum(counts.get("BUDGET_EXCEEDED", 0) for counts in both)
+    assert (answers, refusals) == (40, 60), both
     assert len(fake_process.requests) == 40
 
 
 def test_what_a_killed_process_had_reserved_is_free_again(home: Path, fake_process: FakeProcess) -> None:
     fake_process.script(gate="never", gate_after=0, times=3)
-    with worker(home, fake_process, 3, "0.03") as killed:
-        go(killed)
+    with worker(home, fake_process, 3, "0.03") as process:
+        go(process)
         fake_process.wait_for(count=3)
         with worker(home, fake_process, 1, "0.03") as beside:
             go(beside)
             assert outcomes(beside) == {"BUDGET_EXCEEDED": 1}, "it lives: its reservations hold"
-        killed.kill()
-        killed.wait()
+        process.kill()
+        process.wait()
         with worker(home, fake_process, 3, "0.03") as after:
-            if "COUNSEL_DATABASE" in os.environ:  # a team's servers continue what the dead one was asked
+            if "COUNSEL_DATABASE" in os.environ:  # a team's servers continue the dead one's jobs
                 fake_process.wait_for(count=6)
                 return
             go(after)

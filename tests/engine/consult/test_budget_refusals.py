@@ -1,4 +1,4 @@
-"""What a refusal for money says: which budget, what is left of it, and what to do."""
+"""What a refusal for lack of budget says: which budget, what is left of it, and what to do."""
 
 from __future__ import annotations
 

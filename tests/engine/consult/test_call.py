@@ -1,4 +1,4 @@
-"""One call of a job: how a failure is told and what it cost, what is recalled, what is passed on to a team's server."""
+"""One call of a job: how a failure and its cost are reported, what is recalled, what is passed to a team's server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALL = Call((Turn("user", "hello"),), tokens=40)
 
 
 class Store:
-    """Notes what is written."""
+    """Records what is written."""
 
     def __init__(self, replies: dict[str, Reply]) -> None:
         self.replies = replies
@@ -106,9 +106,9 @@ class CallSetup:
 
     async def failure(self, error: BaseException, step: Step = STEP) -> CounselError:
         self.events.append(error)
-        with pytest.raises(CounselError) as caught:
+        with pytest.raises(CounselError) as excinfo:
             await self.ask(step)
-        return caught.value
+        return excinfo.value
 
 
 async def test_an_answer_is_remembered_and_told() -> None:
@@ -118,16 +118,16 @@ async def test_an_answer_is_remembered_and_told() -> None:
     assert reply.text == "so far"
     assert reply.usage.cost_usd == pytest.approx(0.7)
     assert setup.store.remembered == [("answer:gpt-5", "so far")]
-    finished = setup.live.events[-1]
-    assert isinstance(finished, ModelFinished)
-    assert finished.spent is not None
+    last_event = setup.live.events[-1]
+    assert isinstance(last_event, ModelFinished)
+    assert last_event.spent is not None
     assert (
-        finished.provider,
-        finished.length,
-        finished.spent.input_tokens,
-        finished.spent.output_tokens,
+        last_event.provider,
+        last_event.length,
+        last_event.spent.input_tokens,
+        last_event.spent.output_tokens,
     ) == ("openai", 6, 3, 4)
-    assert finished.spent.cost_usd == pytest.approx(0.7)
+    assert last_event.spent.cost_usd == pytest.approx(0.7)
     assert setup.consultation.unrecorded == []
     assert setup.store.usage == []
 
@@ -173,9 +173,9 @@ async def test_a_model_that_takes_too_long_says_what_helps() -> None:
         await release.wait()
 
     setup.route = Route("gpt-5", "openai", slow, lambda usage: None, setup.route.model)
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await setup.ask(Step("a", "0", "answer", limit=0.01, hint="Ask it alone."))
-    failure = caught.value
+    failure = excinfo.value
     assert (failure.code, failure.message, failure.hint) == (
         "TIMEOUT",
         "gpt-5 did not finish within 0 s.",
@@ -213,14 +213,14 @@ async def test_a_fault_of_ours_is_one_and_quotes_nothing() -> None:
 
 
 async def test_an_answer_without_an_end_is_a_fault_of_ours() -> None:
-    with pytest.raises(CounselError, match="without a final event") as caught:
+    with pytest.raises(CounselError, match="without a final event") as excinfo:
         await CallSetup().ask()
-    assert caught.value.partial == "so far"
+    assert excinfo.value.partial == "so far"
 
 
 async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> None:
     call: ToolCallPart = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
-    stored = Reply(
+    earlier = Reply(
         text="Three.",
         provider="openai",
         model="gpt-5",
@@ -228,16 +228,16 @@ async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> Non
         ms=9,
         parts=({"type": "text", "text": "Three."}, call),
     )
-    setup = CallSetup(attempt=2, replies={STEP.key: stored})
-    assert await setup.ask() is stored
+    setup = CallSetup(attempt=2, replies={STEP.key: earlier})
+    assert await setup.ask() is earlier
     assert setup.calls == []
     assert setup.store.attempts == 0
     parts = [event.part for event in setup.live.events if isinstance(event, PartAdded)]
     assert parts == [call]
     assert setup.live.slots["0"].text() == "Three."
-    finished = setup.live.events[-1]
-    assert isinstance(finished, ModelFinished)
-    assert (finished.ms, finished.length, finished.provider) == (9, 6, "openai")
+    last_event = setup.live.events[-1]
+    assert isinstance(last_event, ModelFinished)
+    assert (last_event.ms, last_event.length, last_event.provider) == (9, 6, "openai")
 
 
 async def test_each_attempt_that_asks_is_counted_once() -> None:
@@ -254,21 +254,21 @@ async def test_each_attempt_that_asks_is_counted_once() -> None:
 
 
 async def test_a_teams_server_gets_the_calls_name() -> None:
-    plain, joined = CallSetup(), CallSetup(team=SimpleNamespace(identity="t"))
-    for setup in (plain, joined):
+    plain, laptop = CallSetup(), CallSetup(team=SimpleNamespace(identity="t"))
+    for setup in (plain, laptop):
         setup.events += [Finished("stop")]
         await setup.ask()
     assert (plain.calls[0].key, plain.calls[0].is_handed_over) == ("", None)
-    sent = joined.calls[0]
-    assert sent.key == "job_1:answer:gpt-5"
-    assert sent.is_handed_over is not None
-    assert not sent.is_handed_over()
-    joined.job.handed_over = True
-    assert sent.is_handed_over()
+    call = laptop.calls[0]
+    assert call.key == "job_1:answer:gpt-5"
+    assert call.is_handed_over is not None
+    assert not call.is_handed_over()
+    laptop.job.handed_over = True
+    assert call.is_handed_over()
 
 
 async def test_who_asks_for_the_permit() -> None:
-    """A model's transport, before each request; of an agent, the call."""
+    """For a model the transport asks for it before each request; for an agent the call does."""
     model, agent = CallSetup(), CallSetup(agent=True)
     for setup in (model, agent):
         setup.events += [Finished("stop")]
@@ -336,9 +336,9 @@ async def test_progress_is_stored_for_lists() -> None:
 async def test_an_empty_answer_is_a_failure_unless_it_may_be_empty() -> None:
     setup = CallSetup()
     setup.events = [Finished("stop")]
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await setup.ask()
-    assert caught.value.code == "EMPTY_ANSWER"
+    assert excinfo.value.code == "EMPTY_ANSWER"
     assert (await setup.ask(Step("a", "0", "answer", may_be_empty=True))).text == ""
 
 

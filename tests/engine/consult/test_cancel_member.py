@@ -1,4 +1,4 @@
-"""Stopping one model of a consensus: the others go on, also after a crash."""
+"""Stopping one model of a consensus: the others continue, even after a crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUESTION = ConsensusRequest(prompt="which?", models=MODELS)
 
 
 async def text_of(engine: Engine, job: str, slot: str) -> None:
-    """Until this model has begun to answer."""
+    """Wait until this model has begun to answer."""
     async with asyncio.timeout(60):
         await anext(
             event async for event in engine.follow(job) if event.kind == "text" and event.slot == slot
@@ -28,7 +28,7 @@ async def text_of(engine: Engine, job: str, slot: str) -> None:
 
 
 async def failures(engine: Engine, job: str) -> list[tuple[str, str]]:
-    """Each model that failed, and why, as a follower sees it."""
+    """Each model that failed, with the reason, as a follower sees it."""
     events = [event async for event in engine.follow(job) if event.kind == "model_failed"]
     return [(event.slot, event.data["error"]["code"]) for event in events]
 
@@ -52,11 +52,11 @@ async def test_the_others_refine_their_answers_without_it(
     result = (await engine.wait(job)).to_json()
     assert result["status"] == "consensus_partial"
     assert [answer["model"] for answer in result["phases"]["refined"]] == ["gpt-5", "gemini-2.5-flash"]
-    (failed,) = result["phases"]["failed"]
-    assert (failed["model"], failed["phase"], failed["code"]) == ("sonnet", "initial", "CANCELLED")
-    assert failed["partial"].startswith("one")
-    assert failed["error"] == "sonnet was cancelled."
-    assert failed["usage"]["output_tokens"] > 0
+    (failure,) = result["phases"]["failed"]
+    assert (failure["model"], failure["phase"], failure["code"]) == ("sonnet", "initial", "CANCELLED")
+    assert failure["partial"].startswith("one")
+    assert failure["error"] == "sonnet was cancelled."
+    assert failure["usage"]["output_tokens"] > 0
     await fake_api.wait_for(vendor="anthropic", state="disconnected")
     assert len([call for call in fake_api.calls if call.vendor == "anthropic"]) == 1
     assert await following == [("1", "CANCELLED")]
@@ -125,9 +125,9 @@ async def test_a_model_that_the_job_does_not_have_is_named(
     fake_api.script(hang_after=1, times=None)
     job = await engine.submit(QUESTION, caller(), background=True)
     for member in ("3", "-1", "gpt-6", ""):
-        with pytest.raises(InvalidArgument) as caught:
+        with pytest.raises(InvalidArgument) as excinfo:
             await engine.cancel(job, member)
-        assert caught.value.hint == "Its models: 0 (gpt-5), 1 (sonnet), 2 (gemini-2.5-flash)."
+        assert excinfo.value.hint == "Its models: 0 (gpt-5), 1 (sonnet), 2 (gemini-2.5-flash)."
     await engine.cancel(job)
 
 
@@ -136,19 +136,19 @@ async def test_a_job_that_continues_in_another_process_does_not_ask_it_again(
 ) -> None:
     fake_api.script(vendor="anthropic", text="one two three four", deltas=4, hang_after=2)
     fake_api.script(vendor="gemini", hang_after=1, times=1)
-    ended = await open_engine(home)
-    job = await ended.submit(QUESTION, caller(), background=True)
-    await text_of(ended, job, "1")
-    await text_of(ended, job, "2")
-    await ended.cancel(job, "sonnet")
+    first_engine = await open_engine(home)
+    job = await first_engine.submit(QUESTION, caller(), background=True)
+    await text_of(first_engine, job, "1")
+    await text_of(first_engine, job, "2")
+    await first_engine.cancel(job, "sonnet")
     async with asyncio.timeout(60):
-        await anext(event async for event in ended.follow(job) if event.kind == "model_failed")
-    await ended.close()
+        await anext(event async for event in first_engine.follow(job) if event.kind == "model_failed")
+    await first_engine.close()
     engine = await open_engine(home)
     engine.register_caller(caller())
     result = (await engine.wait(job)).to_json()
-    (failed,) = result["phases"]["failed"]
-    assert (failed["model"], failed["code"], failed["partial"][:3]) == ("sonnet", "CANCELLED", "one")
+    (failure,) = result["phases"]["failed"]
+    assert (failure["model"], failure["code"], failure["partial"][:3]) == ("sonnet", "CANCELLED", "one")
     assert len(result["phases"]["refined"]) == 2
     assert len([call for call in fake_api.calls if call.vendor == "anthropic"]) == 1
     await engine.close()
@@ -160,9 +160,9 @@ async def test_another_process_stops_one_of_ours(
     fake_api.script(vendor="anthropic", hang_after=1)
     job = await engine.submit(QUESTION, caller(), background=True)
     await text_of(engine, job, "1")
-    other = await open_engine(home)
-    assert (await other.cancel(job, "sonnet")).content["member"] == "1"
+    second_engine = await open_engine(home)
+    assert (await second_engine.cancel(job, "sonnet")).content["member"] == "1"
     async with asyncio.timeout(60):
         result = (await engine.wait(job)).to_json()
-    assert [failed["code"] for failed in result["phases"]["failed"]] == ["CANCELLED"]
-    await other.close()
+    assert [failure["code"] for failure in result["phases"]["failed"]] == ["CANCELLED"]
+    await second_engine.close()

@@ -1,4 +1,4 @@
-"""One model: what is sent, what comes back, and conversations that outlive the process."""
+"""One model: what is sent, what is returned, and conversations that outlive the process."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ async def test_the_second_turn_sends_the_whole_history_after_a_restart(
     await second_engine.close()
     assert second["continuation"]["messageCount"] == 4
     assert second["metadata"]["model"] == "gpt-5"
-    sent = fake_api.log.requests[-1].body["input"]
+    turns = fake_api.log.requests[-1].body["input"]
     reply = [
-        (item["role"], str(item["content"])) for item in sent if item.get("role") in {"user", "assistant"}
+        (item["role"], str(item["content"])) for item in turns if item.get("role") in {"user", "assistant"}
     ]
     assert [role for role, _ in reply] == ["user", "assistant", "user"]
     assert "one" in reply[0][1]
@@ -73,8 +73,10 @@ async def test_five_turns_at_once_on_one_conversation_are_all_kept(
 ) -> None:
     first = await ask(engine, caller())
     name = first["continuation"]["id"]
-    done = await asyncio.gather(*(ask(engine, caller(), f"turn {n}", continuation_id=name) for n in range(5)))
-    assert sorted(result["continuation"]["messageCount"] for result in done) == [4, 6, 8, 10, 12]
+    results = await asyncio.gather(
+        *(ask(engine, caller(), f"turn {n}", continuation_id=name) for n in range(5))
+    )
+    assert sorted(result["continuation"]["messageCount"] for result in results) == [4, 6, 8, 10, 12]
     status = (await engine.status(name, full_history=True)).to_json()
     reply = [message["content"] for message in status["content"]["history"] if message["role"] == "user"]
     assert sorted(reply) == sorted(["hello", *(f"turn {n}" for n in range(5))])
@@ -84,10 +86,10 @@ async def test_five_turns_at_once_on_one_conversation_are_all_kept(
 async def test_two_engines_on_one_conversation_take_turns(home: Path, caller: Callable[..., Caller]) -> None:
     engines = [await open_engine(home) for _ in range(3)]
     name = (await ask(engines[0], caller()))["continuation"]["id"]
-    done = await asyncio.gather(
+    results = await asyncio.gather(
         *(ask(engine, caller(), f"turn {n}", continuation_id=name) for n, engine in enumerate(engines * 3))
     )
-    assert sorted(result["continuation"]["messageCount"] for result in done) == list(range(4, 21, 2))
+    assert sorted(result["continuation"]["messageCount"] for result in results) == list(range(4, 21, 2))
     for engine in engines:
         await engine.close()
 
@@ -150,10 +152,10 @@ async def test_an_unknown_model_names_the_nearest_and_sends_nothing(
 async def test_a_prompt_past_the_window_is_refused_with_both_numbers(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    with pytest.raises(ContextLengthExceeded) as caught:
+    with pytest.raises(ContextLengthExceeded) as excinfo:
         await ask(engine, caller(), "word " * 400_000, model="haiku")
-    assert caught.value.max_tokens
-    assert caught.value.fields["provided_tokens"] > 200_000
+    assert excinfo.value.max_tokens
+    assert excinfo.value.fields["provided_tokens"] > 200_000
     assert fake_api.log.requests == []
 
 
@@ -161,10 +163,10 @@ async def test_a_bad_key_is_reported_and_never_shown(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
 ) -> None:
     fake_api.keys = {"another"}
-    with pytest.raises(AuthenticationFailed) as caught:
+    with pytest.raises(AuthenticationFailed) as excinfo:
         await ask(engine, caller())
     key = caller().env["OPENAI_API_KEY"]
-    assert key not in str(caught.value.as_dict())
+    assert key not in str(excinfo.value.as_dict())
     await engine.close()
     assert not [path for path in home.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
 
@@ -175,8 +177,8 @@ async def test_cancel_stops_the_upstream_call(
     fake_api.script(hang_after=1)
     job = await engine.submit(ChatRequest(prompt="long", model="gpt-5"), caller())
     await fake_api.wait_for(deltas=1)
-    shown = (await engine.cancel(job)).to_json()
-    assert shown["content"]["status"] == "cancelled"
+    document = (await engine.cancel(job)).to_json()
+    assert document["content"]["status"] == "cancelled"
     await fake_api.wait_for(state="disconnected")
     with pytest.raises(Cancelled):
         await engine.wait(job)
@@ -189,8 +191,8 @@ async def test_a_finished_job_answers_cancel_as_converse_does(
 ) -> None:
     result = await ask(engine, caller())
     name = result["continuation"]["id"]
-    shown = (await engine.cancel(name)).to_json()
-    assert shown["content"] == {
+    document = (await engine.cancel(name)).to_json()
+    assert document["content"] == {
         "status": "completed",
         "message": f"Job {name} has already completed and cannot be cancelled",
         "job_id": result["job_id"],
@@ -212,16 +214,16 @@ async def test_a_stream_that_breaks_after_a_pause_keeps_the_whole_text(
 ) -> None:
     fake_api.script(finish="paused", text="I search.")
     fake_api.script(cut_after=1, text="half of it", deltas=2)
-    with pytest.raises(UpstreamError) as caught:
+    with pytest.raises(UpstreamError) as excinfo:
         await ask(engine, caller(), "news?", model="sonnet", use_websearch=True)
-    assert caught.value.partial == "I search.\n\nhalf "
+    assert excinfo.value.partial == "I search.\n\nhalf "
 
 
 async def test_settings_a_model_does_not_take_are_named_only_when_asked_for(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
-    asked = await ask(engine, caller(), temperature=0.9)
-    assert asked["metadata"]["settings_left_out"] == ["temperature"]
+    explicit = await ask(engine, caller(), temperature=0.9)
+    assert explicit["metadata"]["settings_left_out"] == ["temperature"]
     assert "settings_left_out" not in (await ask(engine, caller()))["metadata"]
 
 
@@ -251,53 +253,56 @@ async def test_background_returns_at_once_with_converses_status_line(
 ) -> None:
     fake_api.script(gate="g", gate_after=1)
     job = await engine.submit(ChatRequest(prompt="x", model="gpt-5"), caller(), background=True)
-    shown = (await engine.accepted(job)).to_json()
-    name = shown["continuation"]["id"]
-    assert shown["content"].startswith(f"⏳ PROCESSING | CHAT | {name} | 1/1 | Started: ")
-    assert shown["content"].endswith(" | openai/gpt-5")
-    assert shown["async_execution"] is True
+    accepted = (await engine.accepted(job)).to_json()
+    name = accepted["continuation"]["id"]
+    assert accepted["content"].startswith(f"⏳ PROCESSING | CHAT | {name} | 1/1 | Started: ")
+    assert accepted["content"].endswith(" | openai/gpt-5")
+    assert accepted["async_execution"] is True
     await fake_api.wait_for(deltas=1)
     partial = await until_text(engine, job)
     assert partial["status"] == "processing"
     fake_api.open_gate("g")
     await engine.wait(job)
-    done = (await engine.status(name)).to_json()["content"]
-    assert done["status"] == "completed"
-    assert done["progress"] == {"completed": 1, "total": 1, "percentage": 100}
-    assert done["result"]["content"] == "gpt-5 says: x"
-    assert done["completed_at"].endswith("Z")
+    status = (await engine.status(name)).to_json()["content"]
+    assert status["status"] == "completed"
+    assert status["progress"] == {"completed": 1, "total": 1, "percentage": 100}
+    assert status["result"]["content"] == "gpt-5 says: x"
+    assert status["completed_at"].endswith("Z")
 
 
 async def test_the_same_key_is_the_same_job(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     request = ChatRequest(prompt="x", model="gpt-5")
-    one = await engine.submit(request, caller(), key="k")
+    first = await engine.submit(request, caller(), key="k")
     two = await engine.submit(request, caller(), key="k")
-    assert one == two
-    await engine.wait(one)
+    assert first == two
+    await engine.wait(first)
     assert len(fake_api.log.requests) == 1
 
 
 async def test_recent_lists_ten_newest(engine: Engine, caller: Callable[..., Caller]) -> None:
     for n in range(12):
         await ask(engine, caller(), f"q{n}")
-    listed = (await engine.recent()).to_json()["content"]["jobs"]
-    assert [job["title"] for job in listed] == [f"q{n}" for n in range(11, 1, -1)]
+    rows = (await engine.recent()).to_json()["content"]["jobs"]
+    assert [job["title"] for job in rows] == [f"q{n}" for n in range(11, 1, -1)]
 
 
 async def test_half_a_character_loses_no_answer(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, tmp_path: Path
 ) -> None:
-    """A prompt from a Latin-1 pipe, a folder whose name is no UTF-8, half an emoji in the answer."""
+    """A prompt from a Latin-1 pipe, a folder name that is not UTF-8, half an emoji in the answer."""
     folder = tmp_path / "caf\udce9"
     folder.mkdir()
     fake_api.script(text="half \ud83d of it", deltas=1)
     result = await ask(engine, replace(caller(), cwd=folder), "caf\udce9?")
     assert result["content"] == "half \ufffd of it"
     assert "caf\ufffd?" in str(fake_api.log.requests[-1].body)
-    shown = (await engine.status(result["continuation"]["id"], full_history=True)).to_json()
-    assert [each["content"] for each in shown["content"]["history"]] == ["caf\ufffd?", "half \ufffd of it"]
+    document = (await engine.status(result["continuation"]["id"], full_history=True)).to_json()
+    assert [message["content"] for message in document["content"]["history"]] == [
+        "caf\ufffd?",
+        "half \ufffd of it",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -313,10 +318,10 @@ async def test_words_and_dates_are_a_callers_own_names(
 async def test_halves_of_a_character_become_one_again(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """JSON can say `\\ud83d` alone; a server may cut an answer between the halves of an emoji."""
+    """JSON can contain `\\ud83d` alone; a server may split an answer between the halves of an emoji."""
     halves = [
-        json.dumps({"type": "response.output_text.delta", "delta": each})
-        for each in ("so \ud83e", "\udd89 \ud83d")
+        json.dumps({"type": "response.output_text.delta", "delta": delta})
+        for delta in ("so \ud83e", "\udd89 \ud83d")
     ]
     end = json.dumps({"type": "response.completed", "response": {"model": "gpt-5", "output": []}})
     fake_api.script(raw="".join(f"data: {data}\n\n" for data in (*halves, end)))
@@ -333,5 +338,5 @@ async def test_a_model_without_vision_gets_a_note_about_earlier_images(
     Image.new("RGB", (4, 4)).save(project / "p.png")
     await ask(engine, caller(), "look", model="sonnet", images=("p.png",), continuation_id="mine")
     await ask(engine, caller(), "and?", model="deepseek-chat", continuation_id="mine")
-    sent = fake_api.calls[-1].body["messages"]
-    assert "look\n\n[1 image here, which you cannot see]" in [message["content"] for message in sent]
+    messages = fake_api.calls[-1].body["messages"]
+    assert "look\n\n[1 image here, which you cannot see]" in [message["content"] for message in messages]

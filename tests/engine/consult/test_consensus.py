@@ -46,9 +46,9 @@ async def test_everyone_answers_then_refines_having_read_the_others(
         "models_requested": list(MODELS),
     }
     assert len(fake_api.log.requests) == 6
-    refined = [str(request.body) for request in fake_api.log.requests[3:]]
-    assert all("Focus on cost." in body for body in refined)
-    assert sum("gpt-5 says: which?" in body for body in refined) == 3
+    second_round = [str(request.body) for request in fake_api.log.requests[3:]]
+    assert all("Focus on cost." in body for body in second_round)
+    assert sum("gpt-5 says: which?" in body for body in second_round) == 3
     entry = result["phases"]["refined"][0]
     assert entry["initial_response"] == "gpt-5 says: which?"
     assert (
@@ -105,9 +105,9 @@ async def test_all_failed_is_an_error(
 ) -> None:
     fake_api.script(status=401, times=None)
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller())
-    with pytest.raises(UpstreamError) as caught:
+    with pytest.raises(UpstreamError) as excinfo:
         await engine.wait(job)
-    assert len(caught.value.fields["failed"]) == 3
+    assert len(excinfo.value.fields["failed"]) == 3
     assert (await engine.status(job)).to_json()["content"]["status"] == "failed"
 
 
@@ -115,10 +115,10 @@ async def test_the_failure_of_the_only_model_is_its_own_error(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=401, times=None)
-    with pytest.raises(AuthenticationFailed) as caught:
+    with pytest.raises(AuthenticationFailed) as excinfo:
         await hold(engine, caller(), models=("sonnet",))
-    assert caught.value.fields["provider"] == "anthropic"
-    assert "failed" not in caught.value.fields
+    assert excinfo.value.fields["provider"] == "anthropic"
+    assert "failed" not in excinfo.value.fields
 
 
 async def test_a_slow_model_is_left_behind_at_its_time_limit(
@@ -126,21 +126,21 @@ async def test_a_slow_model_is_left_behind_at_its_time_limit(
 ) -> None:
     fake_api.script(hang_after=1, vendor="anthropic", times=None)
     result = await hold(engine, caller(COUNSEL_MODEL_LIMIT_SECONDS="1"))
-    failed = result["phases"]["failed"][0]
-    assert failed.pop("usage") == {
+    failure = result["phases"]["failed"][0]
+    assert failure.pop("usage") == {
         "input_tokens": 1,
         "output_tokens": 5,
         "total_tokens": 6,
         "estimated": True,
     }
-    assert failed.pop("cost_usd") > 0
-    assert failed | {"error": "", "hint": ""} == {
+    assert failure.pop("cost_usd") > 0
+    assert failure | {"error": "", "hint": ""} == {
         "model": "sonnet",
         "status": "failed",
         "phase": "initial",
         "code": "TIMEOUT",
         "provider": "anthropic",
-        "partial": failed["partial"],
+        "partial": failure["partial"],
         "error": "",
         "hint": "",
     }
@@ -165,14 +165,14 @@ async def test_status_shows_each_models_text_as_it_comes(
     job = await engine.submit(ConsensusRequest(prompt="q", models=MODELS), caller(), background=True)
     await fake_api.wait_for(vendor="anthropic", deltas=1)
     while True:
-        shown = (await engine.status(job)).to_json()["content"]
-        states = {part["model"]: part for part in shown["models_status"]}
-        others = states["gpt-5"]["status"] == states["gemini-2.5-flash"]["status"] == "completed"
-        if others and states["sonnet"].get("text") and shown["progress"]["completed"] == 2:
+        status = (await engine.status(job)).to_json()["content"]
+        states = {part["model"]: part for part in status["models_status"]}
+        others_completed = states["gpt-5"]["status"] == states["gemini-2.5-flash"]["status"] == "completed"
+        if others_completed and states["sonnet"].get("text") and status["progress"]["completed"] == 2:
             break
         await asyncio.sleep(0)
-    assert shown["progress"] == {"completed": 2, "total": 3, "percentage": 67}
-    assert " | 2/3 | " in shown["status_line"]
+    assert status["progress"] == {"completed": 2, "total": 3, "percentage": 67}
+    assert " | 2/3 | " in status["status_line"]
     assert states["gpt-5"]["text"] == "gpt-5 says: q"
     assert states["sonnet"]["status"] == "processing"
     fake_api.open_gate("g")
@@ -187,8 +187,8 @@ async def test_cancel_stops_every_call(
     await fake_api.wait_for(count=3)
     await engine.cancel(job)
     await fake_api.wait_for(state="disconnected", count=3)
-    stopped = (await engine.status(job)).to_json()["content"]
-    assert (stopped["status"], stopped["progress"]["completed"]) == ("cancelled", 0)
+    status = (await engine.status(job)).to_json()["content"]
+    assert (status["status"], status["progress"]["completed"]) == ("cancelled", 0)
 
 
 async def test_a_model_that_could_not_be_asked_is_reported_while_the_others_answer(
@@ -237,12 +237,14 @@ async def test_a_chat_goes_on_with_the_consensus(
 async def test_two_consensus_interleaved_never_mix(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """Every answer carries its question's word; no body of one may hold the other's."""
+    """Every answer contains its question's word; no request of one question may contain the other's word."""
     words = [f"secret{n}" for n in range(6)]
-    done = await asyncio.gather(*(hold(engine, caller(f"window{n}"), word) for n, word in enumerate(words)))
-    for word, result in zip(words, done, strict=True):
-        others = [other for other in words if other != word]
-        assert not [other for other in others if other in str(result)]
+    results = await asyncio.gather(
+        *(hold(engine, caller(f"window{n}"), word) for n, word in enumerate(words))
+    )
+    for word, result in zip(words, results, strict=True):
+        foreign_words = [other for other in words if other != word]
+        assert not [other for other in foreign_words if other in str(result)]
     for request in fake_api.log.requests:
         assert sum(word in str(request.body) for word in words) == 1
 
@@ -253,7 +255,7 @@ PAIR = ("gpt-5", "sonnet")
 async def test_two_consensus_interleaved_at_every_step_never_mix(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """Every order in which the four answers of one and the four of the other can come: 70 of them."""
+    """All 70 orders in which the four answers of each can arrive."""
     for number, firsts in enumerate(itertools.combinations(range(8), 4)):
         words = [f"north{number}", f"south{number}"]
         for word, model, phase in itertools.product(words, PAIR, "12"):
@@ -266,9 +268,9 @@ async def test_two_consensus_interleaved_at_every_step_never_mix(
             fake_api.open_gate(f"{word}{model}{phase}")
             await fake_api.wait_for(contains=word, model=model, state="finished", count=int(phase))
         results = await asyncio.gather(*tasks)
-        for other, result in zip(reversed(words), results, strict=True):
+        for foreign_word, result in zip(reversed(words), results, strict=True):
             assert [entry["status"] for entry in result["phases"]["refined"]] == ["success"] * 2
-            assert other not in str(result)
+            assert foreign_word not in str(result)
         for request in fake_api.log.requests:
             assert sum(word in str(request.body) for word in words) == 1
         fake_api.reset()
@@ -286,6 +288,6 @@ async def test_the_default_temperature_is_converses_and_not_reported(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "gpt-4.1"), enable_cross_feedback=False)
-    sent = {request.body["model"]: request.body.get("temperature") for request in fake_api.calls}
-    assert sent == {"gpt-5": None, "gpt-4.1": 0.2}
+    temperatures = {request.body["model"]: request.body.get("temperature") for request in fake_api.calls}
+    assert temperatures == {"gpt-5": None, "gpt-4.1": 0.2}
     assert "settings_left_out" not in result["phases"]["initial"][0]["metadata"]

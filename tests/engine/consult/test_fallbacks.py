@@ -71,10 +71,10 @@ async def test_a_chain_of_which_none_can_be_asked_says_what_is_missing(
     assert "OPENAI_API_KEY" in str(none.value.hint)
     assert "ANTHROPIC_API_KEY" in str(none.value.hint)
     fake_api.script(status=401, times=None)
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await ask(engine, without_key(caller(), project, "OPENAI_API_KEY"), model="gpt-5, sonnet")
-    tried = [(entry["models"], entry["code"]) for entry in caught.value.tried or ()]
-    assert tried == [
+    attempts = [(entry["models"], entry["code"]) for entry in excinfo.value.tried or ()]
+    assert attempts == [
         (["gpt-5"], "PROVIDER_UNAVAILABLE"),
         (["claude-sonnet-4-5-20250929"], "AUTHENTICATION_FAILED"),
     ]

@@ -1,4 +1,4 @@
-"""One answer while it arrives: what followers see, what is kept, and what it has used if it ends early."""
+"""One answer while it arrives: what followers see, what is kept, and its usage if it ends early."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def some(**fields: object) -> Any:
 
 
 class Answer:
-    """A fold with what it needs; `feed` gives it events."""
+    """A fold with its dependencies; `feed` passes events to it."""
 
     def __init__(
         self, *, tool: str = "chat", most: int = 1000, agent: bool = False, is_json: bool = False
@@ -215,8 +215,8 @@ def test_a_completion_has_its_parts_in_order_and_followers_get_them() -> None:
     assert parts[0] == {
         "type": "thinking", "text": "hm", "wire": "anthropic", "item": {"signature": "s"}
     }  # fmt: skip
-    shown = [event.part["type"] for event in answer.events if isinstance(event, PartAdded)]
-    assert shown == ["thinking", "tool_call", "vendor"]
+    kinds = [event.part["type"] for event in answer.events if isinstance(event, PartAdded)]
+    assert kinds == ["thinking", "tool_call", "vendor"]
     slot = answer.live.slots["0"]
     assert slot.inputs == {"c1": 7}
     assert slot.has_calls is True

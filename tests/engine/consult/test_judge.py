@@ -1,4 +1,4 @@
-"""The judge of a consensus: not a member, reads unnamed answers, never spoils the result; rounds only where they are wanted."""
+"""The judge of a consensus: not a member, reads answers without names, never spoils the result. Rounds on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWERS = {"gpt-5": "Red one.", "sonnet": "Green two.", "gemini-2.5-flash": "Blu
 
 
 def letter_of(fake: FakeAPI, text: str) -> str:
-    """Under which letter the judge read this answer."""
+    """The letter under which the judge read this answer."""
     (call,) = [call for call in fake.calls if JUDGING in str(call.body)]
     before = str(call.body).partition(text)[0]
     return before.rpartition("Answer ")[2][0]
@@ -38,15 +38,15 @@ async def test_a_verdict_on_disagreement_takes_seven_calls_without_a_name(
     result = await hold(engine, caller(), judge=JUDGE, refine="disagreement")
     assert len(fake_api.calls) == 7
     for call in fake_api.calls:
-        asked = str({key: value for key, value in call.body.items() if key != "model"}).lower()
-        assert not [name for name in NAMES if name in asked]
-    stored = result["phases"]["verdict"]
-    assert (stored["judge"], stored["based_on"]) == (JUDGE, "initial")
-    (contradiction,) = stored["contradictions"]
+        body = str({key: value for key, value in call.body.items() if key != "model"}).lower()
+        assert not [name for name in NAMES if name in body]
+    document = result["phases"]["verdict"]
+    assert (document["judge"], document["based_on"]) == (JUDGE, "initial")
+    (contradiction,) = document["contradictions"]
     assert [len(row["models"]) for row in contradiction["positions"]] == [2, 1]
     assert {model for row in contradiction["positions"] for model in row["models"]} == set(MEMBERS)
-    assert "Answer" not in stored["recommendation"]
-    assert sum(model in stored["recommendation"] for model in MEMBERS) == 2
+    assert "Answer" not in document["recommendation"]
+    assert sum(model in document["recommendation"] for model in MEMBERS) == 2
     assert result["refinement"] == {"mode": "disagreement", "rounds": 2, "ended": "limit"}
     assert [entry["changed"] for entry in result["phases"]["refined"]] == [True] * 3
     assert result["metadata"]["usage"]["total_tokens"] > sum(
@@ -151,9 +151,9 @@ async def test_a_judge_that_is_cancelled_spoils_nothing(
     await fake_api.wait_for(model="deepseek", deltas=1)
     states = (await engine.status(job)).models_status or ()
     assert [(state.slot, state.phase) for state in states][-1] == ("judge", "verdict")
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(InvalidArgument) as excinfo:
         await engine.cancel(job, "grok-4")
-    assert str(caught.value.hint).endswith("2 (gemini-2.5-flash), judge (deepseek-v3).")
+    assert str(excinfo.value.hint).endswith("2 (gemini-2.5-flash), judge (deepseek-v3).")
     outcome = (await engine.cancel(job, name)).content
     assert outcome["member"] == "judge"
     result = (await engine.wait(job)).to_json()
@@ -191,9 +191,9 @@ async def test_what_cannot_be_done_is_refused_before_anything_is_sent(
     kind: type[Exception],
     message: str,
 ) -> None:
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind) as excinfo:
         await hold(engine, caller(), **fields)
-    assert message in str(caught.value)
+    assert message in str(excinfo.value)
     assert fake_api.log.requests == []
 
 
@@ -202,7 +202,7 @@ async def test_auto_is_of_a_vendor_that_is_not_on_the_panel(
 ) -> None:
     for members, vendors in (
         (("gpt-5", "sonnet"), {"openai", "anthropic"}),
-        (("codex", "claude"), {"openai", "anthropic"}),  # agents count as their vendors
+        (("codex", "claude"), {"openai", "anthropic"}),  # an agent counts as its vendor
         (("gemini-2.5-flash", "nonsense-9"), {"google"}),
     ):
         name = judge.choose("auto", members, Needs(), engine.router, caller())
@@ -213,15 +213,15 @@ async def test_auto_is_of_a_vendor_that_is_not_on_the_panel(
 async def test_auto_is_another_model_where_there_is_one_vendor_only(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    others = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")
-    others |= dict.fromkeys(("GEMINI_API_KEY", "MISTRAL_API_KEY", "OPENROUTER_API_KEY"), "")
+    no_keys = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")
+    no_keys |= dict.fromkeys(("GEMINI_API_KEY", "MISTRAL_API_KEY", "OPENROUTER_API_KEY"), "")
     fake_api.script(text=verdict(), contains=JUDGING, times=None)
-    here = caller(**others)
-    result = await hold(engine, here, ("gpt-5", "gpt-5-mini"), judge="auto", refine="never")
-    chosen = result["phases"]["verdict"]["judge"]
-    assert chosen not in {"gpt-5", "gpt-5-mini"}
-    ordered = caller(**others, COUNSEL_AUTO_ORDER="gpt-5,gpt-5-mini")
-    result = await hold(engine, ordered, ("gpt-5", "gpt-5-mini"), judge="auto", refine="never")
+    openai_caller = caller(**no_keys)
+    result = await hold(engine, openai_caller, ("gpt-5", "gpt-5-mini"), judge="auto", refine="never")
+    judge_name = result["phases"]["verdict"]["judge"]
+    assert judge_name not in {"gpt-5", "gpt-5-mini"}
+    ordered_caller = caller(**no_keys, COUNSEL_AUTO_ORDER="gpt-5,gpt-5-mini")
+    result = await hold(engine, ordered_caller, ("gpt-5", "gpt-5-mini"), judge="auto", refine="never")
     assert result["phases"]["verdict"]["code"] == "PROVIDER_UNAVAILABLE"
     assert result["successful_initial_responses"] == 2
 
@@ -229,9 +229,9 @@ async def test_auto_is_another_model_where_there_is_one_vendor_only(
 async def test_a_misspelt_default_judge_is_an_error_and_not_another_model(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    with pytest.raises(ModelNotFound, match="deepsek-v3") as caught:
+    with pytest.raises(ModelNotFound, match="deepsek-v3") as excinfo:
         await hold(engine, caller(COUNSEL_JUDGE="deepsek-v3"), judge="default", refine="never")
-    assert str(caught.value.hint).endswith("It is the setting `judge` (COUNSEL_JUDGE). Nothing was sent.")
+    assert str(excinfo.value.hint).endswith("It is the setting `judge` (COUNSEL_JUDGE). Nothing was sent.")
     assert not fake_api.calls
 
 
@@ -239,8 +239,8 @@ async def test_the_users_default_judge_is_another_if_it_is_a_member(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text=verdict(), contains=JUDGING, times=None)
-    named = await hold(engine, caller(COUNSEL_JUDGE=JUDGE), judge="default", refine="never")
-    assert named["phases"]["verdict"]["judge"] == JUDGE
+    result = await hold(engine, caller(COUNSEL_JUDGE=JUDGE), judge="default", refine="never")
+    assert result["phases"]["verdict"]["judge"] == JUDGE
     member = await hold(engine, caller(COUNSEL_JUDGE="sonnet"), judge="default", refine="never")
     assert member["phases"]["verdict"]["judge"] not in {*MEMBERS, "default", "auto"}
     assert "verdict" not in (await hold(engine, caller(), judge="default", refine="never"))["phases"]
@@ -255,18 +255,18 @@ async def test_a_judge_that_always_prefers_the_first_answer_prefers_no_member(
     first = verdict(unique_insights=[{"answer": "A", "insight": "It is the best."}])
     judged(fake_api, first)
     say(fake_api, ANSWERS)
-    preferred: Counter[str] = Counter()
+    winners: Counter[str] = Counter()
     for number in range(60):
         request = ConsensusRequest(prompt="q", models=MEMBERS, judge=JUDGE, refine="never")
         job = await engine.submit(request, caller(), key=f"bias-{number}")
         result = (await engine.wait(job)).to_json()
-        preferred[result["phases"]["verdict"]["unique_insights"][0]["model"]] += 1
-    assert set(preferred) == set(MEMBERS)
-    assert max(preferred.values()) < 40  # of 60: without shuffling, one member would have them all
+        winners[result["phases"]["verdict"]["unique_insights"][0]["model"]] += 1
+    assert set(winners) == set(MEMBERS)
+    assert max(winners.values()) < 40  # of 60: without shuffling, one member would have them all
 
 
 @pytest.mark.parametrize(
-    ("position", "rounds", "ended", "calls"),
+    ("position", "rounds", "reason", "calls"),
     [("kept", 2, "unchanged", 6), ("changed", 3, "limit", 9), ("unclear", 3, "limit", 9)],
 )
 async def test_rounds_end_when_no_model_changes_its_position(
@@ -275,12 +275,12 @@ async def test_rounds_end_when_no_model_changes_its_position(
     fake_api: FakeAPI,
     position: str,
     rounds: int,
-    ended: str,
+    reason: str,
     calls: int,
 ) -> None:
     say(fake_api, ANSWERS, refined=f"Now so.\n\nPosition: {position}")
     result = await hold(engine, caller(), rounds=3)
-    assert result["refinement"] == {"mode": "always", "rounds": rounds, "ended": ended}
+    assert result["refinement"] == {"mode": "always", "rounds": rounds, "ended": reason}
     assert len(fake_api.calls) == calls
     assert {entry["round"] for entry in result["phases"]["refined"]} == {rounds}
     middle = result["phases"].get("rounds", [])
@@ -307,13 +307,13 @@ async def test_a_stored_result_and_its_text_have_the_verdict(
     request = ConsensusRequest(prompt="q", models=MEMBERS, judge=JUDGE)
     job = await engine.submit(request, caller())
     result = await engine.wait(job)
-    shown = result.to_json()
-    assert result_from_json(shown).to_json() == shown
+    document = result.to_json()
+    assert result_from_json(document).to_json() == document
     await engine.close()
     another = await open_engine(home)
     status = await another.status(job)
     assert status.result is not None
-    assert status.result.to_json() == shown
+    assert status.result.to_json() == document
     text = render.text(status)
     parts = [
         "## Recommendation",

@@ -1,4 +1,4 @@
-"""Places for calls: bounded in all and per provider, fair between callers, given back whatever happens."""
+"""Slots for calls: limited in total and per provider, fair between callers, always released."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def test_the_users_own_panel_may_be_a_named_one(engine: Engine, caller: Ca
 
 
 def test_a_part_is_for_a_member_of_the_users_own_panel(caller: Callable[..., Caller]) -> None:
-    """On the command line, where no models are named."""
+    """The models on the command line if none are named."""
     for own in ("sonnet,gpt-5", "@duo"):
         settings = caller(COUNSEL_CONSENSUS_MODELS=own).settings
         members = consensus_members.assign_roles(("auto",), ["sonnet=critic"], ["gpt-5=for"], settings)
@@ -103,9 +103,9 @@ async def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
     kind: type[CounselError],
     message: str,
 ) -> None:
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind) as excinfo:
         await asked(engine, caller(), *models)
-    assert message in str(caught.value)
+    assert message in str(excinfo.value)
     assert fake_api.log.requests == []
 
 
@@ -127,10 +127,10 @@ async def test_where_one_model_is_needed_a_panel_is_refused_as_one(
 
 
 def test_bad_panels_are_reported(caller: Callable[..., Caller]) -> None:
-    reported = "\n".join(Catalog.load(caller().settings).problems)
+    problems = "\n".join(Catalog.load(caller().settings).problems)
     for name in ("nested", "empty", "text", "two words", "wrong"):
-        assert f"config.toml [panels] {name}: " in reported
-    assert "[panels] duo" not in reported
+        assert f"config.toml [panels] {name}: " in problems
+    assert "[panels] duo" not in problems
 
 
 async def test_a_role_and_a_stance_reach_their_own_model_alone(

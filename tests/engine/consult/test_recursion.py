@@ -1,4 +1,4 @@
-"""No agent asks itself, and chains of agents end."""
+"""No agent asks itself, and chains of agents have an end."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ async def test_an_agent_may_ask_the_model_of_its_maker(engine: Engine, caller: C
 
 async def test_a_circle_of_agents_ends(engine: Engine, caller: Callable[..., Caller]) -> None:
     sender = replace(caller(), agent="codex", chain=("claude", "codex"))
-    with pytest.raises(SelfConsultation, match="Claude Code → Codex → Claude Code") as raised:
+    with pytest.raises(SelfConsultation, match="Claude Code → Codex → Claude Code") as excinfo:
         await ask(engine, sender, "claude")
-    assert raised.value.chain == ["claude", "codex"]
+    assert excinfo.value.chain == ["claude", "codex"]
 
 
 @pytest.mark.parametrize("model", ["cursor", "gpt-5", "auto"])
 async def test_the_depth_is_limited(engine: Engine, caller: Callable[..., Caller], model: str) -> None:
     sender = replace(caller(), agent="gemini", chain=("claude", "codex", "gemini"))
-    with pytest.raises(SelfConsultation, match="already 2 deep: Claude Code → Codex → Gemini CLI") as raised:
+    with pytest.raises(SelfConsultation, match="already 2 deep: Claude Code → Codex → Gemini CLI") as excinfo:
         await ask(engine, sender, model)
-    assert "COUNSEL_MAX_DEPTH" in (raised.value.hint or "")
+    assert "COUNSEL_MAX_DEPTH" in (excinfo.value.hint or "")
 
 
 async def test_two_deep_is_allowed_and_the_setting_counts(
@@ -73,8 +73,8 @@ async def test_in_a_consensus_it_is_that_models_failure(
 ) -> None:
     request = ConsensusRequest(prompt="hello", models=("gpt-5", "codex"), enable_cross_feedback=False)
     result = (await engine.wait(await engine.submit(request, replace(caller(), agent="codex")))).to_json()
-    (failed,) = result["phases"]["failed"]
-    assert (failed["model"], failed["code"]) == ("codex", "SELF_CONSULTATION")
+    (failure,) = result["phases"]["failed"]
+    assert (failure["model"], failure["code"]) == ("codex", "SELF_CONSULTATION")
     assert [answer["model"] for answer in result["phases"]["initial"]] == ["gpt-5"]
 
 

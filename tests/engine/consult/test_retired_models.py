@@ -14,8 +14,8 @@ from fake import FakeAPI
 async def counsel(fake_api: FakeAPI, tmp_path: Path) -> AsyncIterator[Counsel]:
     env = {"COUNSEL_HOME": str(tmp_path), "GOOGLE_API_KEY": "k", "GOOGLE_GEMINI_BASE_URL": fake_api.url}
     env |= {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": fake_api.v1}
-    async with Counsel(env=env, cwd=tmp_path) as opened:
-        yield opened
+    async with Counsel(env=env, cwd=tmp_path) as client:
+        yield client
 
 
 async def test_the_successor_of_a_retired_model_answers_with_a_notice(
@@ -49,8 +49,8 @@ async def test_a_named_model_that_is_gone_is_an_error(counsel: Counsel, fake_api
 async def test_a_model_that_is_gone_in_the_middle_of_its_answer_has_no_successor(
     counsel: Counsel, fake_api: FakeAPI
 ) -> None:
-    """Half of one model's answer and the whole of another's are not one answer."""
+    """Half of one model's answer and all of another's are not one answer."""
     fake_api.script(text="half of it", error="not_found", error_after=1, model="gemini-3-pro-preview")
-    with pytest.raises(ModelNotFound) as failed:
+    with pytest.raises(ModelNotFound) as excinfo:
         await counsel.ask("hello", model="pro")
-    assert failed.value.partial == "half"
+    assert excinfo.value.partial == "half"

@@ -1,4 +1,4 @@
-"""A review through the real engine: findings merged, checked by others, sorted; no names on the wire; failures are named."""
+"""A review through the real engine: findings are merged, checked by others and sorted; no names are sent."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ async def test_six_planted_defects_are_found_merged_checked_and_sorted(
 ) -> None:
     planted.script(fake_api)
     result = await reviewed(engine, caller())
-    shown = result.to_json()
+    document = result.to_json()
     assert len(fake_api.log.requests) == 6  # three reviews, and one call per member for all of its checks
-    assert shown["status"] == "review_complete"
-    assert [entry["severity"] for entry in shown["findings"]] == [
+    assert document["status"] == "review_complete"
+    assert [entry["severity"] for entry in document["findings"]] == [
         "critical",
         "high",
         "high",
@@ -56,19 +56,19 @@ async def test_six_planted_defects_are_found_merged_checked_and_sorted(
         "low",
     ]
     sql, leak = (
-        shown["findings"][0],
-        next(entry for entry in shown["findings"] if "never closed" in entry["title"]),
+        document["findings"][0],
+        next(entry for entry in document["findings"] if "never closed" in entry["title"]),
     )
     assert (sql["status"], sql["found_by"]) == ("agreed", list(MODELS))
     assert sql["check"] is None
     assert (leak["status"], leak["found_by"], leak["severity"]) == ("confirmed", list(MODELS[:2]), "medium")
     assert leak["check"]["model"] == "gemini-2.5-flash"
-    assert planted.titles(shown["findings"], "disputed") == ["time.sleep(0) blocks the event loop"]
-    assert planted.titles(shown["findings"], "unsure") == [
+    assert planted.titles(document["findings"], "disputed") == ["time.sleep(0) blocks the event loop"]
+    assert planted.titles(document["findings"], "unsure") == [
         "Mutable default argument is shared by all callers",
         "The cache has no limit",
     ]
-    locations = {entry["title"]: entry["location"] for entry in shown["findings"]}
+    locations = {entry["title"]: entry["location"] for entry in document["findings"]}
     assert locations["last_page is empty for a multiple of 20 items"] == "outside"
     assert locations["The cache has no limit"] == "missing"
     assert {locations[title] for title in locations if "last_page" not in title and "cache" not in title} == {
@@ -76,9 +76,9 @@ async def test_six_planted_defects_are_found_merged_checked_and_sorted(
     }
     assert all(
         entry["check"] is None or entry["check"]["model"] not in entry["found_by"]
-        for entry in shown["findings"]
+        for entry in document["findings"]
     )
-    assert ReviewResult.from_json(json.loads(json.dumps(shown))).to_json() == shown
+    assert ReviewResult.from_json(json.loads(json.dumps(document))).to_json() == document
 
 
 async def test_no_member_is_sent_its_own_finding_to_check(
@@ -92,11 +92,11 @@ async def test_no_member_is_sent_its_own_finding_to_check(
         if "Check these findings" in str(call.body)
     }
     assert len(checks) == 3
-    own = [{entry["title"] for entry in made} for made in planted.FINDINGS]
+    own = [{entry["title"] for entry in findings} for findings in planted.FINDINGS]
     own[1].add("The opened file is never closed")  # merged with its own
     assert not [(slot, title) for slot, body in checks.items() for title in own[slot] if title in body]
-    checked = {title for title in planted.VERDICTS for body in checks.values() if title in body}
-    assert checked == set(planted.VERDICTS)
+    titles = {title for title in planted.VERDICTS for body in checks.values() if title in body}
+    assert titles == set(planted.VERDICTS)
 
 
 async def test_no_member_reads_a_name(
@@ -140,17 +140,15 @@ async def test_a_consensus_that_continues_a_review_reads_no_name(
     await engine.wait(await engine.submit(request, user))
     assert len(fake_api.calls) == 6
     for call in fake_api.calls:
-        asked = str({key: value for key, value in call.body.items() if key != "model"})
-        assert "SQL injection through name" in asked
-        assert "A reviewer checked it: confirmed. all of zip" in asked
-        assert not [
-            name for name in (*MODELS, "Anthropic", "Found by", "Reviewed by") if name in _ours(asked)
-        ]
+        body = str({key: value for key, value in call.body.items() if key != "model"})
+        assert "SQL injection through name" in body
+        assert "A reviewer checked it: confirmed. all of zip" in body
+        assert not [name for name in (*MODELS, "Anthropic", "Found by", "Reviewed by") if name in _ours(body)]
 
 
-def _ours(asked: str) -> str:
-    """Without the fake vendors' own words: they name themselves in what they answer."""
-    return re.sub(r"(?:gpt-5|claude[\w-]+|gemini[\w.-]+) says", "", asked)
+def _ours(prompt: str) -> str:
+    """The prompt without the fake vendors' own answers, in which they name themselves."""
+    return re.sub(r"(?:gpt-5|claude[\w-]+|gemini[\w.-]+) says", "", prompt)
 
 
 async def test_a_member_that_fails_is_named_and_spoils_nothing(
@@ -192,21 +190,21 @@ async def test_all_members_failed_is_a_failure(
 async def test_a_budget_that_all_members_exceed_keeps_its_code(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await reviewed(engine, caller(COUNSEL_BUDGET_DAY="0"))
-    assert (caught.value.budget, caught.value.limit_usd) == ("day", 0.0)
+    assert (excinfo.value.budget, excinfo.value.limit_usd) == ("day", 0.0)
     assert not fake_api.calls
 
 
 async def test_the_same_model_reviews_twice_also_from_the_cache(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
-    """One answer in both places would be a finding on which all agree."""
+    """The same answer for both members would be a finding on which all agree."""
     nothing = json.dumps({"findings": []})
-    made = json.dumps(
+    answer = json.dumps(
         {"findings": [planted.finding("store.py", 13, "high", "SQL injection", "A quote ends it.")]}
     )
-    fake_api.script(text=made)
+    fake_api.script(text=answer)
     fake_api.script(text=nothing)
     fake_api.script(contains="Check these findings", text=planted.checks(), times=None)
     user = caller(COUNSEL_CACHE_SECONDS="60")
@@ -250,9 +248,9 @@ async def test_a_small_window_gets_less_context_then_fewer_files_and_the_result_
     planted.git(project, "add", ".")
     fake_api.script(text='{"findings": []}', times=None)
     result = await reviewed(engine, caller(), ("gpt-4.1", "o3"))
-    shown = {reviewer.model: reviewer for reviewer in result.reviewers}
-    assert (shown["gpt-4.1"].left_out, shown["gpt-4.1"].context_lines) == ((), None)
-    assert (shown["o3"].left_out, shown["o3"].context_lines) == (("big.py",), 3)
+    reviewers = {reviewer.model: reviewer for reviewer in result.reviewers}
+    assert (reviewers["gpt-4.1"].left_out, reviewers["gpt-4.1"].context_lines) == ((), None)
+    assert (reviewers["o3"].left_out, reviewers["o3"].context_lines) == (("big.py",), 3)
     assert "Not sent to o3, for lack of space: big.py." in result.content
 
 
@@ -283,7 +281,7 @@ async def test_a_secret_in_a_diff_is_taken_out_whoever_made_the_diff(
 async def test_a_secret_elsewhere_in_a_changed_file_keeps_it_from_being_sent(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
-    """The lines around the change have a part of the key, without what gives it away."""
+    """The lines around the change contain a part of the key, without what gives it away."""
     planted.repository(project)
     body = "".join(f"{'aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bD1fG3hJ5lM7nP9rS1tV3' * 2}{at}\n" for at in range(60))
     key = f"-----BEGIN RSA PRIVATE KEY-----\n{body}-----END RSA PRIVATE KEY-----\n"

@@ -1,4 +1,4 @@
-"""A reviewer reads the whole function around a change, in whatever language it is."""
+"""A reviewer reads the whole function around a change, in any language."""
 
 from __future__ import annotations
 
@@ -113,12 +113,12 @@ end
 
 
 def lines_of(code: str) -> tuple[str, ...]:
-    """`>` marks the changed line; the class is too long to be sent as a whole."""
+    """`>` marks the changed line. The class is too long to be sent as a whole."""
     filler = code.split("{filler}", maxsplit=1)[0].rpartition("\n")[2] if "{filler}" in code else ""
-    filled = code.format(filler=f"\n{filler}".join(f"x{number} = 1;" for number in range(200)))
+    source = code.format(filler=f"\n{filler}".join(f"x{number} = 1;" for number in range(200)))
     return tuple(
         "+" + line.replace("> ", "", 1) if line.strip().startswith("> ") else " " + line
-        for line in filled.strip("\n").split("\n")
+        for line in source.strip("\n").split("\n")
     )
 
 
@@ -134,23 +134,23 @@ def lines_of(code: str) -> tuple[str, ...]:
 )
 def test_the_function_around_a_change_is_shown(code: str, first: str, last: str, outside: str | None) -> None:
     lines = lines_of(code)
-    whole = FileDiff(path="a", hunks=(Hunk(1, 1, lines),))
-    narrowed = whole.narrowed(0, whole_functions=True)
-    *around, block = narrowed.hunks
+    file = FileDiff(path="a", hunks=(Hunk(1, 1, lines),))
+    excerpt = file.narrowed(0, whole_functions=True)
+    *around, block = excerpt.hunks
     assert (block.lines[0][1:], block.lines[-1][1:]) == (first, last)
-    assert "other" not in str(narrowed)
-    assert "x3 = 1" not in str(narrowed)
+    assert "other" not in str(excerpt)
+    assert "x3 = 1" not in str(excerpt)
     if outside:
         assert outside in [line[1:] for hunk in around for line in hunk.lines]
-    assert (narrowed.changed, narrowed.counts) == (whole.changed, whole.counts)
-    assert diff.parse(narrowed.unified()) == [narrowed]
+    assert (excerpt.changed, excerpt.counts) == (file.changed, file.counts)
+    assert diff.parse(excerpt.unified()) == [excerpt]
 
 
 def test_of_a_long_function_only_the_first_line_is_shown() -> None:
     body = [f"     line({number})" for number in range(functions.LONGEST)]
     lines = (" def long():", *body[:100], "+    new()", *body[100:])
-    narrowed = FileDiff(path="a.py", hunks=(Hunk(1, 1, lines),)).narrowed(1, whole_functions=True)
-    assert [hunk.lines for hunk in narrowed.hunks] == [(lines[0],), lines[100:103]]
+    excerpt = FileDiff(path="a.py", hunks=(Hunk(1, 1, lines),)).narrowed(1, whole_functions=True)
+    assert [hunk.lines for hunk in excerpt.hunks] == [(lines[0],), lines[100:103]]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_is_no_function_adds_nothing(lines: tuple[str, ...]) -> None:
 
 
 def test_a_large_data_file_takes_no_time() -> None:
-    """Each change looks back a bounded number of lines."""
+    """For each change, a limited number of lines before it is searched."""
     lines = [f" {'  ' * (number % 40)}- {number}" for number in range(20_000)]
     lines[::10] = [f"+{line[1:]}" for line in lines[::10]]
     assert len(functions.around_changes(lines)) < len(lines)

@@ -20,10 +20,10 @@ def changed(path: str = "a.py", *lines: str, at: int = 1, **fields: Any) -> File
 
 
 @pytest.fixture
-def asking(tmp_path: Path) -> Caller:
-    loaded = settings.load({"COUNSEL_HOME": str(tmp_path / "home")})
+def sender(tmp_path: Path) -> Caller:
+    config = settings.load({"COUNSEL_HOME": str(tmp_path / "home")})
     (tmp_path / "project").mkdir()
-    return Caller("test", cwd=tmp_path / "project", settings=loaded)
+    return Caller("test", cwd=tmp_path / "project", settings=config)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,16 @@ def asking(tmp_path: Path) -> Caller:
         (changed("a..b.py"), ""),
     ],
 )
-def test_what_is_left_out_of_a_review(asking: Caller, file: FileDiff, reason: str) -> None:
-    kept, left = selection.split([file, changed("other.py")], asking, asking.cwd)
-    assert [entry.to_json() for entry in left] == ([{"file": file.path, "reason": reason}] if reason else [])
-    assert kept[-1].path == "other.py"
-    assert len(kept) == (1 if reason else 2)
+def test_what_is_left_out_of_a_review(sender: Caller, file: FileDiff, reason: str) -> None:
+    selected, excluded = selection.split([file, changed("other.py")], sender, sender.cwd)
+    assert [entry.to_json() for entry in excluded] == (
+        [{"file": file.path, "reason": reason}] if reason else []
+    )
+    assert selected[-1].path == "other.py"
+    assert len(selected) == (1 if reason else 2)
 
 
-def test_secrets_of_both_names_and_both_sides_are_left_out(asking: Caller) -> None:
+def test_secrets_of_both_names_and_both_sides_are_left_out(sender: Caller) -> None:
     key = KEY.splitlines()
     files = [
         changed(".env"),
@@ -69,18 +71,18 @@ def test_secrets_of_both_names_and_both_sides_are_left_out(asking: Caller) -> No
         changed("a.py", *(f"+{line}" for line in key)),
         changed("b.py", *(f"-{line}" for line in key), "+key = load()"),
     ]
-    kept, left = selection.split(files, asking, asking.cwd)
-    assert kept == []
-    assert [entry.file for entry in left] == [".env", "plain.txt", "a.py", "b.py"]
+    selected, excluded = selection.split(files, sender, sender.cwd)
+    assert selected == []
+    assert [entry.file for entry in excluded] == [".env", "plain.txt", "a.py", "b.py"]
 
 
-def test_files_outside_the_allowed_folders_are_left_out(asking: Caller, tmp_path: Path) -> None:
+def test_files_outside_the_allowed_folders_are_left_out(sender: Caller, tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text("")
-    (asking.cwd / "link.py").symlink_to(tmp_path / "outside.py")
-    _, (left,) = selection.split([changed("link.py")], asking, asking.cwd)
-    assert left.reason == "it is outside the allowed folders"
-    kept, _ = selection.split([changed("link.py")], asking, None)
-    assert kept, "a diff alone says nothing about this machine's files"
+    (sender.cwd / "link.py").symlink_to(tmp_path / "outside.py")
+    _, (excluded,) = selection.split([changed("link.py")], sender, sender.cwd)
+    assert excluded.reason == "it is outside the allowed folders"
+    selected, _ = selection.split([changed("link.py")], sender, None)
+    assert selected, "a diff alone says nothing about this machine's files"
 
 
 # ── fitting ──────────────────────────────────────────────────────────────────────────────────────────
@@ -95,8 +97,8 @@ def test_context_goes_first_and_then_the_largest_files() -> None:
         return sum(len(file.for_model()) + 1 for file in files)
 
     every = [large, small, tiny]
-    whole = selection.fit(every, size(*every), len)
-    assert (whole.files, whole.context, whole.left_out) == (tuple(every), None, ())
+    everything = selection.fit(every, size(*every), len)
+    assert (everything.files, everything.context, everything.left_out) == (tuple(every), None, ())
     less = selection.fit(every, size(*every) - 1, len)
     assert less.context == selection.NARROWER[0]
     assert less.left_out == ()
@@ -105,11 +107,11 @@ def test_context_goes_first_and_then_the_largest_files() -> None:
     few = selection.fit(every, size(*least) - 1, len)
     assert few.context == selection.NARROWER[-1]
     assert len(few.left_out) == 1
-    one = selection.fit(every, size(least[2]), len)
-    assert [file.path for file in one.files] == ["tiny.py"]
-    assert one.left_out == ("large.py", "small.py")
+    smallest = selection.fit(every, size(least[2]), len)
+    assert [file.path for file in smallest.files] == ["tiny.py"]
+    assert smallest.left_out == ("large.py", "small.py")
     assert selection.fit(every, size(least[2]) - 1, len).files == ()
-    assert one.text == least[2].for_model()
+    assert smallest.text == least[2].for_model()
 
 
 # ── diffs ────────────────────────────────────────────────────────────────────────────────────────────
@@ -137,8 +139,8 @@ def test_a_new_and_a_deleted_file(status: str) -> None:
 
 
 def test_a_change_without_lines_of_its_own_is_read() -> None:
-    renamed = "diff --git a/x y b/x z\nsimilarity index 100%\nrename from x y\nrename to x z\n"
-    (file,) = diff.parse(renamed)
+    renaming = "diff --git a/x y b/x z\nsimilarity index 100%\nrename from x y\nrename to x z\n"
+    (file,) = diff.parse(renaming)
     assert (file.old_path, file.path, file.status, file.hunks) == ("x y", "x z", "renamed", ())
     mode = "diff --git a/run me b/run me\nold mode 100644\nnew mode 100755\n"
     (file,) = diff.parse(mode)

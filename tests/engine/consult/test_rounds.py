@@ -1,4 +1,4 @@
-"""When a round of a consensus closes, and how its outcome is called."""
+"""When a round of a consensus ends, and the name of its outcome."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ async def test_the_last_one_has_its_grace_and_no_longer(
     monkeypatch.setattr(rounds, "GRACE", 0.2)
     fake_api.script(hang_after=1, vendor="anthropic", times=None)
     result = await hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
-    (failed,) = result["phases"]["failed"]
-    assert (failed["model"], failed["code"], failed["phase"]) == ("sonnet", "TIMEOUT", "initial")
-    assert failed["partial"]
-    assert failed["usage"]["estimated"] is True
+    (failure,) = result["phases"]["failed"]
+    assert (failure["model"], failure["code"], failure["phase"]) == ("sonnet", "TIMEOUT", "initial")
+    assert failure["partial"]
+    assert failure["usage"]["estimated"] is True
 
 
 async def test_no_model_is_abandoned_while_two_are_not_done(
@@ -67,8 +67,8 @@ async def test_no_model_is_abandoned_while_two_are_not_done(
     await anext(event async for event in engine.follow(job) if event.kind == "model_finished")
     for _ in range(20):
         await asyncio.sleep(0)
-    shown = (await engine.status(job)).content
-    assert [model["status"] for model in shown["models_status"]] == ["completed", "processing", "processing"]
+    status = (await engine.status(job)).content
+    assert [model["status"] for model in status["models_status"]] == ["completed", "processing", "processing"]
     fake_api.open_gate("slow")
     assert (await engine.wait(job)).to_json()["successful_initial_responses"] >= 2
 

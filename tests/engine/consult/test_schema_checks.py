@@ -1,4 +1,4 @@
-"""Answers as JSON: which schemas are refused, what is read of an answer, and what is wrong with it."""
+"""Answers as JSON: which schemas are refused, what is read from an answer, and what is reported as wrong."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def nested(depth: int) -> Any:
 
 def test_what_is_no_schema_is_refused_with_its_place() -> None:
     structured.check_schema(LIST)
-    with pytest.raises(InvalidArgument, match=r"\$\.properties\.a\.type") as caught:
+    with pytest.raises(InvalidArgument, match=r"\$\.properties\.a\.type") as excinfo:
         structured.check_schema({"properties": {"a": {"type": "text"}}})
-    assert caught.value.fields["path"] == "$.properties.a.type"
+    assert excinfo.value.fields["path"] == "$.properties.a.type"
     with pytest.raises(InvalidArgument, match="nested too deeply"):
         structured.check_schema(nested(5000))
 
@@ -92,9 +92,9 @@ async def test_a_value_named_like_a_keyword_is_no_pattern(monkeypatch: pytest.Mo
 
 async def test_a_check_that_does_not_end_is_ended_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structured, "_SECONDS", 0.001)
-    with pytest.raises(SchemaMismatch, match="this takes too much time or memory") as caught:
+    with pytest.raises(SchemaMismatch, match="this takes too much time or memory") as excinfo:
         await structured.check_answer('{"id": "ab"}', PATTERN)
-    assert (caught.value.partial, caught.value.fields["path"]) == ('{"id": "ab"}', "$")
+    assert (excinfo.value.partial, excinfo.value.fields["path"]) == ('{"id": "ab"}', "$")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(SchemaMismatch, match="No such file"):
         await structured.check_answer('{"id": "ab"}', PATTERN)
@@ -132,11 +132,11 @@ print("", *resource.getrlimit(resource.RLIMIT_CPU), *resource.getrlimit(resource
 @pytest.mark.parametrize(("hard", "seconds"), [("", schema_worker.SECONDS), ("3", 3)])
 def test_the_process_that_checks_is_limited_and_never_beyond_its_own_limits(hard: str, seconds: int) -> None:
     folder = str(Path(schema_worker.__file__).parent)
-    checked = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-c", _LIMITS, folder, hard],
         input='{"schema": {"type": "string"}, "value": "x"}',
         capture_output=True,
         text=True,
         check=True,
     )
-    assert checked.stdout.split() == ["null", str(seconds), str(seconds), "0", "0"]
+    assert process.stdout.split() == ["null", str(seconds), str(seconds), "0", "0"]

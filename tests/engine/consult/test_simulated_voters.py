@@ -1,7 +1,7 @@
-"""Voters with known error rates, asked through the real engine: votes and early ends do what their arithmetic says.
+"""Voters with known error rates, asked through the real engine: votes and early ends match the theory.
 
-Every pattern of right and wrong first answers is one question, so that nothing depends on chance: a pattern's weight is
-its probability.
+Every pattern of right and wrong first answers is one question, weighted with its probability, so that nothing depends
+on chance.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def answer(right: bool) -> str:
 
 @pytest.fixture
 def voters(fake_api: FakeAPI) -> FakeAPI:
-    """First answers by pattern; who reads the others' answers follows the majority."""
+    """First answers follow the pattern; a voter that reads the others' answers follows the majority."""
     for pattern in PATTERNS:
         majority = picks(answer(sum(pattern) * 2 > len(pattern)), "They convinced me.")
         fake_api.script(text=majority, contains=f"Reason {name(pattern)}", times=None)
@@ -51,25 +51,25 @@ def voters(fake_api: FakeAPI) -> FakeAPI:
 
 
 async def trials(engine: Engine, caller: Caller, panel: Panel) -> dict[str, Trial]:
-    done: dict[str, Trial] = {}
+    finished_trials: dict[str, Trial] = {}
 
     def report(each: Trial | Failed) -> None:
         assert isinstance(each, Trial), each.error
-        done[each.question.id] = each
+        finished_trials[each.question.id] = each
 
     await Evaluation(engine, caller, panel, None, report).ask_all(list(map(question, PATTERNS)), at_once=4)
-    return done
+    return finished_trials
 
 
 @pytest.mark.parametrize("skill", [0.4, 0.7])
 async def test_the_majority_of_independent_voters_is_right_as_often_as_condorcet_says(
     engine: Engine, caller: Callable[..., Caller], voters: FakeAPI, skill: float
 ) -> None:
-    done = await trials(engine, caller(), Panel(MEMBERS, None, refine=False))
+    results = await trials(engine, caller(), Panel(MEMBERS, None, refine=False))
     assert len(voters.calls) == len(PATTERNS) * len(MEMBERS)
     accuracy = 0.0
     for pattern in PATTERNS:
-        score = {score.name: score for score in scoring.scores([done[name(pattern)]])}
+        score = {score.name: score for score in scoring.scores([results[name(pattern)]])}
         assert [score[model].right for model in MEMBERS] == [int(right) for right in pattern]
         probability = math.prod(skill if right else 1 - skill for right in pattern)
         accuracy += probability * score["vote"].right
@@ -81,15 +81,15 @@ async def test_voters_that_follow_the_majority_gain_nothing_and_break_as_much_as
 ) -> None:
     judged(voters, verdict(choice="right"))
     voters.rules.insert(0, voters.rules.pop())  # the judge reads the reasons, too
-    done = await trials(engine, caller(), Panel(MEMBERS, JUDGE))
-    scores = {score.name: score.right for score in scoring.scores(list(done.values()))}
+    results = await trials(engine, caller(), Panel(MEMBERS, JUDGE))
+    scores = {score.name: score.right for score in scoring.scores(list(results.values()))}
     assert scores == dict.fromkeys(MEMBERS, 4) | {
         "vote": 4,
         "refine": 4,
         "refine on disagreement": 4,
         "judge": 8,
     }
-    assert scoring.changes(list(done.values())) == scoring.Changes(
+    assert scoring.changes(list(results.values())) == scoring.Changes(
         fixed=3, broken=3, kept_right=9, kept_wrong=9
     )
 

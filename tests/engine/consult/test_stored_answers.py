@@ -56,12 +56,12 @@ async def test_titles_and_summaries_by_a_model(
     assert result["title"] == "A fine title"
     assert result["final_summary"] == "It says hello."
     await engine.store.flush()
-    stored = await engine.store.conversation(result["continuation"]["id"])
-    assert stored is not None
-    assert stored.title == "A fine title"
-    spent = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
-    assert (spent["openai/gpt-5"]["calls"], spent["openai/gpt-5-nano"]["calls"]) == (1, 2)
-    assert spent["openai/gpt-5-nano"]["cost_usd"] > 0
+    conversation = await engine.store.conversation(result["continuation"]["id"])
+    assert conversation is not None
+    assert conversation.title == "A fine title"
+    usage = {group["model"]: group for group in (await engine.usage(0, "model"))["groups"]}
+    assert (usage["openai/gpt-5"]["calls"], usage["openai/gpt-5-nano"]["calls"]) == (1, 2)
+    assert usage["openai/gpt-5-nano"]["cost_usd"] > 0
 
 
 async def test_a_job_that_is_continued_keeps_the_title_that_was_paid_for(
@@ -70,13 +70,15 @@ async def test_a_job_that_is_continued_keeps_the_title_that_was_paid_for(
     fake_api.script(text="A fine title", contains="Give a title", times=None)
     fake_api.script(hang_after=1, contains="please say hello", times=1)
     sender = caller(ENABLE_RESPONSE_SUMMARIZATION="true")
-    ended = await open_engine(home)
-    job = await ended.submit(ChatRequest(prompt="please say hello", model="gpt-5"), sender, background=True)
+    first_engine = await open_engine(home)
+    job = await first_engine.submit(
+        ChatRequest(prompt="please say hello", model="gpt-5"), sender, background=True
+    )
     async with asyncio.timeout(60):
-        while (await ended.status(job)).to_json()["content"]["title"] != "A fine title":
+        while (await first_engine.status(job)).to_json()["content"]["title"] != "A fine title":
             await asyncio.sleep(0.02)
     await fake_api.wait_for(contains="please say hello", deltas=1)
-    await ended.close()
+    await first_engine.close()
     engine = await open_engine(home)
     engine.register_caller(sender)
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: please say hello"
@@ -105,7 +107,7 @@ async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
 
 
 async def ended(engine: Engine, caller: Caller, **request: Any) -> str:
-    """A job that was over before anybody waited for it, as with `counsel ask`, which listens first."""
+    """A job that ended before anyone waited for it, as with `counsel ask`, which follows it first."""
     job = await engine.submit(ChatRequest(**{"prompt": "hello", "model": "gpt-5", **request}), caller)
     await asyncio.wait({engine.runner.running[job].task})
     await asyncio.sleep(0)  # its last callback
@@ -117,15 +119,15 @@ async def test_a_wait_after_the_end_returns_what_the_disk_does_not_have(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     sender = caller()
-    exported = (await engine.wait(await ended(engine, sender, export=str(sender.cwd / "out")))).to_json()
-    assert exported["export"].startswith(str(sender.cwd / "out"))
+    export = (await engine.wait(await ended(engine, sender, export=str(sender.cwd / "out")))).to_json()
+    assert export["export"].startswith(str(sender.cwd / "out"))
     async with full_disk(engine):
         unkept = (await engine.wait(await ended(engine, sender, prompt="x" * 200_000))).to_json()
         assert "could not be stored" in unkept["metadata"]["warnings"][0]
         fake_api.script(status=401)
-        failed = await ended(engine, sender, prompt="x" * 200_000)
+        failed_job = await ended(engine, sender, prompt="x" * 200_000)
         with pytest.raises(AuthenticationFailed):
-            await asyncio.wait_for(engine.wait(failed), 10)
+            await asyncio.wait_for(engine.wait(failed_job), 10)
 
 
 async def sweep(engine: Engine) -> None:
@@ -150,10 +152,10 @@ async def test_each_job_is_stored_as_long_as_its_caller_set(
     engine: Engine, caller: Callable[..., Caller], home: Path
 ) -> None:
     short, long = caller(COUNSEL_JOB_DAYS="1"), caller(COUNSEL_JOB_DAYS="9")
-    gone, remaining = [(await ask(engine, sender))["job_id"] for sender in (short, long)]
+    expired_job, remaining = [(await ask(engine, sender))["job_id"] for sender in (short, long)]
     texts = home / "outputs"
     texts.mkdir(parents=True)
-    for job in (gone, remaining):
+    for job in (expired_job, remaining):
         (texts / f"{job}.txt").write_text("the whole text")
         os.utime(texts / f"{job}.txt", (0, 0))
     await change(engine, "UPDATE jobs SET finished = finished - 2 * 86400")
@@ -188,7 +190,7 @@ async def test_status_sums_up_the_text_so_far(
 async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(
     engine: Engine, caller: Callable[..., Caller], home: Path
 ) -> None:
-    """What a client holds must mean something to the next engine that it shows its key to."""
+    """A job's id that a client has must be valid in the next engine to which it sends its key."""
     request = ChatRequest(prompt="x", model="gpt-5")
     first = await engine.submit(request, caller(), key="a-key")
     await engine.wait(first)

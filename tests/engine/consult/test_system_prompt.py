@@ -29,12 +29,12 @@ async def test_an_agent_gets_it_before_the_question_and_a_notice_says_so(
     schema = {"type": "array", "items": {"type": "boolean"}}
     request = ChatRequest(prompt="Why?", model="codex", system="Be brief.", schema=schema)
     result = await engine.wait(await engine.submit(request, caller()))
-    shown = result.to_json()
-    assert shown["content"] == "[true]"
+    document = result.to_json()
+    assert document["content"] == "[true]"
     text = prompt.compose(calls[0], history=True)
     assert text.startswith("Be brief.\n\nAnswer with exactly one JSON document")
     assert text.endswith("Why?")
     assert calls[1].session == "own"
     assert "$[0]: 1 is not of type 'boolean'" in calls[1].turns[-1].text
-    notices = [notice["text"] for notice in shown["metadata"]["notices"]]
+    notices = [notice["text"] for notice in document["metadata"]["notices"]]
     assert notices[0] == "codex has its own system prompt, so yours was put before the question."

@@ -1,4 +1,4 @@
-"""What vendors really send (tests/models/vendor_responses), through the whole engine: an answer, or a failure that says what it is."""
+"""Real vendor responses (tests/models/vendor_responses) through the whole engine: answers, or failures that say why."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ async def test_no_shape_fails_silently(engine: Engine, caller: Any, fake_api: Fa
         answer = await call
         assert answer["content"] == shape.expected["text"]
         return
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await call
-    error = caught.value
+    error = excinfo.value
     assert error.code == shape.expected["code"]
     assert error.hint
     text = shape.expected.get("text", "")
@@ -70,11 +70,11 @@ async def test_auto_goes_on_and_the_job_costs_what_both_cost(
     play(fake_api, "anthropic-refusal_midway", vendor="anthropic")
     answer = await ask(engine, caller(COUNSEL_AUTO_ORDER="sonnet,gpt-5.1"))
     assert answer["content"] == "gpt-5.1 says: Where?"
-    (passed,) = answer["metadata"]["passed_over"]
-    assert (passed["model"], passed["code"]) == ("claude-sonnet-4-5-20250929", "CONTENT_FILTERED")
-    refused, answered = await ledger(engine)
-    assert passed["cost_usd"] == refused["cost"] == 0.000165
-    assert answer["metadata"]["cost_usd"] == round(refused["cost"] + answered["cost"], 10)
+    (passed_over,) = answer["metadata"]["passed_over"]
+    assert (passed_over["model"], passed_over["code"]) == ("claude-sonnet-4-5-20250929", "CONTENT_FILTERED")
+    refusal_row, answer_row = await ledger(engine)
+    assert passed_over["cost_usd"] == refusal_row["cost"] == 0.000165
+    assert answer["metadata"]["cost_usd"] == round(refusal_row["cost"] + answer_row["cost"], 10)
     assert answer["metadata"]["usage"]["output_tokens"] == 3
 
 
@@ -87,18 +87,18 @@ async def test_a_block_that_comes_as_an_error_is_one_and_another_model_answers(
     play(fake_api, shape, model=model)
     answer = await ask(engine, caller(), f"{model}, gpt-5.1")
     assert answer["content"] == "gpt-5.1 says: Where?"
-    (passed,) = answer["metadata"]["passed_over"]
-    assert passed["code"] == "CONTENT_FILTERED"
+    (passed_over,) = answer["metadata"]["passed_over"]
+    assert passed_over["code"] == "CONTENT_FILTERED"
 
 
 async def test_a_refusal_names_the_model_that_the_vendor_recommends(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
     play(fake_api, "anthropic-refusal")
-    with pytest.raises(ContentFiltered) as caught:
+    with pytest.raises(ContentFiltered) as excinfo:
         await ask(engine, caller(), "sonnet")
-    assert caught.value.recommended_model == "claude-opus-4-8"
-    assert "claude-opus-4-8" in str(caught.value)
+    assert excinfo.value.recommended_model == "claude-opus-4-8"
+    assert "claude-opus-4-8" in str(excinfo.value)
 
 
 async def test_a_consensus_lists_refused_and_empty_answers_as_failed(
@@ -109,7 +109,7 @@ async def test_a_consensus_lists_refused_and_empty_answers_as_failed(
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet", "gemini-2.5-flash", "deepseek"))
     result = (await engine.wait(await engine.submit(request, caller()))).to_json()
     assert result["status"] == "consensus_partial"
-    assert {failed["model"]: failed["code"] for failed in result["phases"]["failed"]} == {
+    assert {failure["model"]: failure["code"] for failure in result["phases"]["failed"]} == {
         "sonnet": "CONTENT_FILTERED",
         "gemini-2.5-flash": "EMPTY_ANSWER",
     }
@@ -123,9 +123,9 @@ async def test_a_consensus_lists_refused_and_empty_answers_as_failed(
 async def test_a_consensus_of_nothing_is_no_consensus(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
     fake_api.script(text=" ", times=None)
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet"))
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await engine.wait(await engine.submit(request, caller()))
-    assert [failed["code"] for failed in caught.value.fields["failed"]] == ["EMPTY_ANSWER", "EMPTY_ANSWER"]
+    assert [failure["code"] for failure in excinfo.value.fields["failed"]] == ["EMPTY_ANSWER", "EMPTY_ANSWER"]
 
 
 # ── what is kept ──
@@ -136,9 +136,9 @@ async def test_an_empty_answer_of_an_older_release_is_never_sent_back(
     engine: Engine, caller: Any, fake_api: FakeAPI, model: str
 ) -> None:
     first = await ask(engine, caller(), model)
-    stored = first["continuation"]["id"]
+    conversation = first["continuation"]["id"]
     await change(engine, "UPDATE messages SET text = ' ' WHERE role = 'assistant'")
-    await ask(engine, caller(), model, continuation_id=stored)
+    await ask(engine, caller(), model, continuation_id=conversation)
     body = fake_api.last.body
     reply = [
         part if isinstance(part, str) else part.get("text", "-")
@@ -171,10 +171,10 @@ async def test_a_job_shows_what_came_before_the_refusal(
     job = await engine.submit(ChatRequest(prompt="Where?", model="sonnet"), caller())
     with pytest.raises(ContentFiltered):
         await engine.wait(job)
-    shown = (await engine.status(job)).to_json()["content"]
-    assert shown["status"] == "failed"
-    assert shown["error"]["partial"] == "First you need "
-    assert shown["error"]["usage"] == {"input_tokens": 30, "output_tokens": 5, "total_tokens": 35}
+    status = (await engine.status(job)).to_json()["content"]
+    assert status["status"] == "failed"
+    assert status["error"]["partial"] == "First you need "
+    assert status["error"]["usage"] == {"input_tokens": 30, "output_tokens": 5, "total_tokens": 35}
 
 
 # ── what failed tries cost ──
@@ -183,10 +183,10 @@ async def test_a_job_shows_what_came_before_the_refusal(
 async def test_a_try_that_broke_and_was_repeated_is_paid_for_twice(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
-    started = (
+    start_event = (
         '{"type":"message_start","message":{"model":"m","usage":{"input_tokens":1000,"output_tokens":1}}}'
     )
-    fake_api.script(raw=f"event: message_start\ndata: {started}\n\n")
+    fake_api.script(raw=f"event: message_start\ndata: {start_event}\n\n")
     answer = await ask(engine, caller(), "sonnet")
     assert len(fake_api.calls) == 2
     assert answer["metadata"]["usage"]["input_tokens"] == 1001
@@ -197,8 +197,8 @@ async def test_a_try_that_broke_and_was_repeated_is_paid_for_twice(
 async def test_where_nothing_was_reported_it_is_estimated_and_marked(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
-    created = '{"type":"response.created","response":{"id":"resp_1","object":"response.created"}}'
-    fake_api.script(raw=f"data: {created}\n\n")
+    first_event = '{"type":"response.created","response":{"id":"resp_1","object":"response.created"}}'
+    fake_api.script(raw=f"data: {first_event}\n\n")
     job = await engine.submit(ChatRequest(prompt="word " * 4000, model="gpt-5.1"), caller())
     answer = (await engine.wait(job)).to_json()
     assert len(fake_api.calls) == 2
@@ -218,7 +218,7 @@ async def test_a_cancelled_stream_is_counted_by_estimate(
     await engine.cancel(job)
     with pytest.raises(CounselError):
         await engine.wait(job)
-    await engine.store.flush()  # behind what was queued before it
+    await engine.store.flush()  # after everything that was queued before
     (row,) = await ledger(engine)
     assert row["code"] == "CANCELLED"
     assert row["input"] > 400
@@ -228,17 +228,17 @@ async def test_a_cancelled_stream_is_counted_by_estimate(
 
 async def test_an_invisible_answer_is_an_empty_one(engine: Engine, caller: Any) -> None:
     job = ChatRequest(prompt=f"Where? {marked(text=chr(0x200B) + chr(0x2060))}", model="gpt-5.1")
-    with pytest.raises(EmptyAnswer) as caught:
+    with pytest.raises(EmptyAnswer) as excinfo:
         await engine.wait(await engine.submit(job, caller()))
-    assert caught.value.partial is None
+    assert excinfo.value.partial is None
 
 
 async def test_white_space_before_a_break_is_no_partial_answer(engine: Engine, caller: Any) -> None:
     job = ChatRequest(prompt=f"Where? {marked(text='  Berlin', deltas=4, cut_after=1)}", model="gpt-5.1")
-    with pytest.raises(CounselError) as caught:
+    with pytest.raises(CounselError) as excinfo:
         await engine.wait(await engine.submit(job, caller(COUNSEL_MAX_ATTEMPTS="1")))
-    assert caught.value.code == "UPSTREAM_ERROR"
-    assert caught.value.partial is None
+    assert excinfo.value.code == "UPSTREAM_ERROR"
+    assert excinfo.value.partial is None
 
 
 async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(

@@ -1,4 +1,4 @@
-"""`choices`: each model picks one, the votes are counted, ties are ties, and who does not choose has no vote."""
+"""`choices`: each model picks one, the votes are counted, ties stay ties, and without a choice there is no vote."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ async def test_votes_are_counted_and_the_minority_has_its_case(
 async def test_the_failure_of_all_says_what_their_calls_cost(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """Whoever pays for many questions counts it, also of those that failed."""
+    """People who pay for many questions need the cost of failed ones, too."""
     say(fake_api, dict.fromkeys(TWO_TO_ONE, picks("Neither")))
     job = await engine.submit(ConsensusRequest(prompt="q", models=MEMBERS, choices=CHOICES), caller())
-    with pytest.raises(UpstreamError, match="All 3 models failed") as caught:
+    with pytest.raises(UpstreamError, match="All 3 models failed") as excinfo:
         await engine.wait(job)
-    each = [failed["cost_usd"] for failed in caught.value.fields["failed"]]
-    assert min(each) > 0
-    assert caught.value.cost_usd == pytest.approx(sum(each))
-    assert caught.value.fields["usage"]["output_tokens"] > 0
+    costs = [failure["cost_usd"] for failure in excinfo.value.fields["failed"]]
+    assert min(costs) > 0
+    assert excinfo.value.cost_usd == pytest.approx(sum(costs))
+    assert excinfo.value.fields["usage"]["output_tokens"] > 0
 
 
 async def test_one_that_answers_outside_the_choices_is_asked_once_more_then_failed(
@@ -71,12 +71,12 @@ async def test_one_that_answers_outside_the_choices_is_asked_once_more_then_fail
 ) -> None:
     say(fake_api, TWO_TO_ONE | {"sonnet": picks("Neither")})
     result = await hold(engine, caller(), choices=CHOICES, refine="never")
-    asked = [call for call in fake_api.calls if "claude" in call.model]
-    assert len(asked) == 2
-    assert "does not match the schema" in str(asked[1].body)
-    (failed,) = result["vote"]["failed"]
-    assert (failed["model"], failed["code"]) == ("sonnet", "SCHEMA_MISMATCH")
-    assert failed["error"] == "sonnet picked none of the choices, even when asked again."
+    calls = [call for call in fake_api.calls if "claude" in call.model]
+    assert len(calls) == 2
+    assert "does not match the schema" in str(calls[1].body)
+    (failure,) = result["vote"]["failed"]
+    assert (failure["model"], failure["code"]) == ("sonnet", "SCHEMA_MISMATCH")
+    assert failure["error"] == "sonnet picked none of the choices, even when asked again."
     assert result["vote"]["counts"] == {"Tabs": 2, "Spaces": 0, "Both": 0}
     assert result["vote"]["agreement"] == 1.0
     assert result["status"] == "consensus_partial"
@@ -94,8 +94,8 @@ async def test_followers_read_reasons_and_not_json(
     texts = TextFold()
     for event in live:
         texts.add(event)
-    shown = [texts.of(slot).text() for slot in ("0", "1", "2")]
-    assert shown == ["Fewer bytes.\n\nTabs", "Same everywhere.\n\nSpaces", "One key.\n\nTabs"]
+    answers = [texts.of(slot).text() for slot in ("0", "1", "2")]
+    assert answers == ["Fewer bytes.\n\nTabs", "Same everywhere.\n\nSpaces", "One key.\n\nTabs"]
     (again,) = [event for event in live if isinstance(event, Restarted)]
     assert (again.model, again.reason) == ("sonnet", "retried")
     late = TextFold()
@@ -103,7 +103,7 @@ async def test_followers_read_reasons_and_not_json(
     await engine.store.flush()
     async for event in engine.follow(job):
         late.add(event)
-    assert [late.of(slot).text() for slot in ("0", "1", "2")] == shown
+    assert [late.of(slot).text() for slot in ("0", "1", "2")] == answers
 
 
 async def test_one_that_corrects_itself_has_its_vote(
@@ -133,11 +133,11 @@ def test_ties_are_ties(cast: str, majority: str | None, tied: list[str], agreeme
     outcome = vote.count(CHOICES, members, ballots, {})
     assert (outcome.majority, list(outcome.tied), outcome.agreement) == (majority, tied, agreement)
     assert sum(outcome.counts.values()) == len(cast)
-    assert not outcome.tied or not {each.choice for each in outcome.minority} & set(outcome.tied)
+    assert not outcome.tied or not {minority.choice for minority in outcome.minority} & set(outcome.tied)
 
 
 @pytest.mark.parametrize(
-    ("first", "calls", "rounds", "ended"),
+    ("first", "calls", "rounds", "reason"),
     [
         (dict.fromkeys(MEMBERS, picks("Tabs")), 3, 1, "agreement"),
         (TWO_TO_ONE, 6, 2, "agreement"),
@@ -150,19 +150,19 @@ async def test_on_disagreement_they_vote_again(
     first: Any,
     calls: int,
     rounds: int,
-    ended: str,
+    reason: str,
 ) -> None:
     say(fake_api, first, refined=picks("Tabs", "Convinced."))
     result = await hold(engine, caller(), choices=CHOICES, refine="disagreement", rounds=3)
     assert len(fake_api.calls) == calls
-    assert result["refinement"] == {"mode": "disagreement", "rounds": rounds, "ended": ended}
+    assert result["refinement"] == {"mode": "disagreement", "rounds": rounds, "ended": reason}
     assert result["vote"]["counts"]["Tabs"] == 3
     assert [entry["changed"] for entry in result["phases"]["refined"]] == [False, True, False][
         : 3 * (rounds - 1)
     ]
     for call in fake_api.calls:
-        asked = str({key: value for key, value in call.body.items() if key != "model"}).lower()
-        assert not [name for name in NAMES if name in asked]
+        body = str({key: value for key, value in call.body.items() if key != "model"}).lower()
+        assert not [name for name in NAMES if name in body]
 
 
 async def test_a_second_vote_that_fails_leaves_the_first(
@@ -183,8 +183,8 @@ async def test_the_judge_reads_the_last_votes(
     say(fake_api, TWO_TO_ONE, refined=picks("Tabs", "Convinced."))
     result = await hold(engine, caller(), choices=CHOICES, refine="disagreement", judge=JUDGE)
     assert len(fake_api.calls) == 7
-    stored = result["phases"]["verdict"]
-    assert (stored["based_on"], stored["choice"], stored["metadata"]["model"]) == (
+    document = result["phases"]["verdict"]
+    assert (document["based_on"], document["choice"], document["metadata"]["model"]) == (
         "refined",
         "Tabs",
         "deepseek-chat",
@@ -221,9 +221,9 @@ async def test_the_same_model_has_answers_of_its_own_also_from_the_cache(
 ) -> None:
     for text in ("one", "two", "three"):
         fake_api.script(text=text)
-    here = caller(COUNSEL_CACHE_SECONDS="60")
+    caching_caller = caller(COUNSEL_CACHE_SECONDS="60")
     for _ in range(2):
-        result = await hold(engine, here, models, refine="never")
+        result = await hold(engine, caching_caller, models, refine="never")
         assert sorted(entry["response"] for entry in result["phases"]["initial"]) == ["one", "three", "two"]
     assert len(fake_api.calls) == 3
 

@@ -16,7 +16,7 @@ from counsel.errors import CounselError
 from counsel.requests import Question
 from counsel.settings import load
 
-# Every folder holds these files, and links beside them; `allowed` begins a name that is not allowed.
+# Every folder contains these files and links. The name of `allowed-not` begins with that of an allowed folder.
 FOLDERS = ("allowed", "allowed/in", "allowed/in/deep", "allowed-not", "outside", "outside/in")
 FILES = ("a", "b")
 LINKS = ("l", "m", "n")
@@ -33,7 +33,7 @@ links = st.lists(
     min_size=1,
     max_size=6,
 )  # fmt: skip
-asked = st.tuples(
+file_name = st.tuples(
     st.sampled_from(["", "", "", "ROOT/allowed/", "ROOT/outside/../allowed/", "ROOT/allowed-not/"]),
     st.lists(st.sampled_from([*LINKS, *LINKS, "in", "deep", ".."]), max_size=4),
     st.sampled_from([*FILES, *LINKS]),
@@ -52,23 +52,23 @@ def arrange(root: Path, links: list[tuple[str, str, str]]) -> None:
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(links, asked, st.sampled_from(["", "{1:1}"]))
+@given(links, file_name, st.sampled_from(["", "{1:1}"]))
 @example([("allowed", "l", "ROOT/outside/a")], "l", "")
 @example([("allowed", "l", "../outside"), ("outside", "m", "in")], "l/m/a", "{1:1}")
 @example([("allowed", "l", "ROOT/allowed/in")], "l/deep/a", "")
-def test_only_content_of_allowed_folders_is_sent(links: Any, asked: Any, lines: Any) -> None:
+def test_only_content_of_allowed_folders_is_sent(links: Any, file_name: Any, lines: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         arrange(root, links)
         env = {"HOME": str(root / "outside"), "COUNSEL_HOME": str(root / "counsel")}
         caller = Caller(cwd=root / "allowed", settings=load(env))
-        question = Question(prompt="Q", files=(asked.replace("ROOT", str(root)) + lines,))
+        question = Question(prompt="Q", files=(file_name.replace("ROOT", str(root)) + lines,))
         try:
-            built = build.build(question, caller)
+            context = build.build(question, caller)
         except CounselError as error:
             event(error.code)
             return
         event("sent")
-        assert "OUTSIDE" not in built.prompt
-        assert built.prompt.count("| INSIDE") == 1
-        assert all(path.is_relative_to(root / "allowed") and path == path.resolve() for path in built.files)
+        assert "OUTSIDE" not in context.prompt
+        assert context.prompt.count("| INSIDE") == 1
+        assert all(path.is_relative_to(root / "allowed") and path == path.resolve() for path in context.files)

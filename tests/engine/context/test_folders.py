@@ -18,7 +18,7 @@ def test_why_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
     (base / "inside.py").symlink_to(base / "a.py")
     expansion = expand.folder(base, [])
     assert [str(path.relative_to(base)) for path in expansion.files] == [".gitignore", "a.py", "src/b.py"]
-    assert {str(left.path.relative_to(base)): left.why for left in expansion.left_out} == {
+    assert {str(entry.path.relative_to(base)): entry.why for entry in expansion.left_out} == {
         ".git": "it is git's own folder",
         "node_modules": "it contains installed packages",
         "notes.log": "ignored by .gitignore",

@@ -1,4 +1,4 @@
-"""The change of a git repository: what is compared, and that a hostile repository runs nothing and leads nowhere."""
+"""Changes in a git repository: what is compared, and that a hostile repository runs nothing and leads nowhere else."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ def test_a_shallow_clone_says_what_is_missing(project: Path, tmp_path: Path) -> 
     git(project, "checkout", "-qb", "topic")
     git(project, "commit", "-qam", "After")
     git(tmp_path, "clone", "-q", "--depth", "1", "--no-single-branch", f"file://{project}", "clone")
-    with pytest.raises(InvalidArgument, match="no common commit") as refused:
+    with pytest.raises(InvalidArgument, match="no common commit") as excinfo:
         git_change.collect(tmp_path / "clone", ENV, base="origin/main")
-    assert "fetch-depth" in str(refused.value.hint)
+    assert "fetch-depth" in str(excinfo.value.hint)
 
 
 def test_what_is_no_repository_or_no_commit(tmp_path: Path, project: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_no_repository_or_no_commit(tmp_path: Path, project: Path) -> No
 
 
 def _armed(project: Path, program: Path) -> None:
-    """Everything by which a repository can make git run a program, as far as we know."""
+    """Set up every known way in which a repository can make git run a program."""
     program.write_text('#!/bin/sh\necho ran >> "$(dirname "$0")/ran"\ncat\n')
     program.chmod(0o755)
     for name in (
@@ -213,7 +213,7 @@ def test_a_missing_object_is_not_fetched(project: Path, tmp_path: Path) -> None:
 
 
 def test_a_git_folder_of_another_repository_is_not_followed(project: Path, tmp_path: Path) -> None:
-    """Else a folder could have the user's other code sent."""
+    """Otherwise a folder could cause the user's other code to be sent."""
     git(project, "commit", "-qam", "After")
     by_file, by_link = tmp_path / "file", tmp_path / "link"
     by_file.mkdir()

@@ -1,4 +1,4 @@
-"""Patterns as git reads them (each row was compared with `git check-ignore`), and the time that hostile ones take."""
+"""Patterns mean what they mean to git (each row was checked with `git check-ignore`), and hostile ones take no time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_gitignore_that_is_no_file_has_no_rules(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["*a" * 60 + "b", "**/" * 60 + "b", "?" * 200 + "*" * 60, "[" * 300])
 def test_a_hostile_pattern_takes_no_time(text: str) -> None:
-    """With plain backtracking the first takes longer than the universe is old."""
+    """With plain backtracking, the first pattern would take longer than the age of the universe."""
     pattern = PathPattern.of(text)
     assert pattern is None or not pattern.matches(["a" * 255] * 60)
 

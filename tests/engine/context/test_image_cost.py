@@ -1,4 +1,4 @@
-"""Small files that would take long to open are refused before they are opened; ordinary ones never are."""
+"""Small files that would take long to open are refused before they are opened; ordinary files never are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from counsel import settings
 from counsel.engine.context import images
 from counsel.errors import FileTooLarge
 
-CPU = 3.0  # seconds: generous; refusing takes hundredths
+CPU = 3.0  # seconds; a refusal takes hundredths
 
 
 def saved(form: str, size: tuple[int, int] = (64, 64), mode: str = "RGB", **options: Any) -> bytes:
@@ -46,7 +46,7 @@ def in_gif(blocks: bytes, colour: bytes = b"") -> bytes:
 
 
 def many_scans(count: int, size: tuple[int, int] = (64, 64)) -> bytes:
-    """A progressive JPEG that goes over its pixels again and again."""
+    """A progressive JPEG with many scans over all pixels."""
     plain = saved("JPEG", size, progressive=True)
     scan = b"\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x00\x00"
     return plain[:-2] + scan * (count - plain.count(b"\xff\xda")) + b"\xff\xd9"
@@ -77,10 +77,10 @@ BOMBS = {
 
 @pytest.mark.parametrize("make", BOMBS.values(), ids=list(BOMBS))
 def test_an_image_that_would_take_long_is_refused_before_decoding(make: Any) -> None:
-    data, begun = make(), time.process_time()
+    data, start = make(), time.process_time()
     with pytest.raises(FileTooLarge, match="too long"):
         images.checked(data, "picture", settings.load({}))
-    assert time.process_time() - begun < CPU
+    assert time.process_time() - start < CPU
 
 
 ORDINARY = {
@@ -110,7 +110,7 @@ def test_an_ordinary_image_is_accepted(make: Any) -> None:
     ids=["zTXt", "iTXt"],
 )
 def test_texts_that_unpack_to_a_gigabyte_are_not_unpacked(chunks: bytes) -> None:
-    begun = time.process_time()
+    start = time.process_time()
     with pytest.raises(Exception, match="damaged"):
         images.checked(in_png(chunks), "picture", settings.load({}))
-    assert time.process_time() - begun < CPU
+    assert time.process_time() - start < CPU

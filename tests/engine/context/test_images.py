@@ -37,7 +37,7 @@ def noise(form: str, size: Any, **options: Any) -> bytes:
 
 
 def bomb(width: int, height: int) -> bytes:
-    """A PNG of a few bytes that claims to be vast."""
+    """A PNG of a few bytes that claims to be huge."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -97,9 +97,9 @@ def test_bmp_becomes_png(caller: Callable[..., Caller]) -> None:
 
 def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[..., Caller]) -> None:
     (caller().cwd / "a.png").write_bytes(make_image())
-    built = build.build(Question(prompt="Q", images=("a.png", url(make_image()))), caller())
-    assert len(built.images) == 1
-    assert built.sources[0].to_json() == {"name": "a.png", "size": len(make_image())}
+    context = build.build(Question(prompt="Q", images=("a.png", url(make_image()))), caller())
+    assert len(context.images) == 1
+    assert context.sources[0].to_json() == {"name": "a.png", "size": len(make_image())}
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[.
     ],
 )
 def test_what_is_no_image_is_refused(caller: Callable[..., Caller], value: Any, words: Any) -> None:
-    with pytest.raises(InvalidArgument, match=words) as caught:
+    with pytest.raises(InvalidArgument, match=words) as excinfo:
         see(caller(), value)
-    assert caught.value.hint
-    assert len(str(caught.value)) < 500  # a data URL is not echoed
+    assert excinfo.value.hint
+    assert len(str(excinfo.value)) < 500  # a data URL is not echoed
 
 
 @given(st.sampled_from(["PNG", "JPEG", "GIF", "WEBP", "BMP"]), st.data())
@@ -141,12 +141,12 @@ def test_what_is_no_image_is_refused(caller: Callable[..., Caller], value: Any, 
 def test_no_damage_leads_to_anything_but_a_refusal(
     caller: Callable[..., Caller], form: str, data: st.DataObject
 ) -> None:
-    whole = bytearray(make_image(form, (20, 20)))
+    original = bytearray(make_image(form, (20, 20)))
     for _ in range(data.draw(st.integers(1, 6))):
-        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    damaged = bytes(whole[: data.draw(st.integers(1, len(whole)))])
+        original[data.draw(st.integers(0, len(original) - 1))] = data.draw(st.integers(0, 255))
+    damaged_data = bytes(original[: data.draw(st.integers(1, len(original)))])
     try:
-        (image,) = see(caller(), f"data:;base64,{base64.b64encode(damaged).decode()}")
+        (image,) = see(caller(), f"data:;base64,{base64.b64encode(damaged_data).decode()}")
         images.fit(image, model(image_max_edge=10))
     except (InvalidArgument, FileTooLarge):
         pass
@@ -163,11 +163,11 @@ def test_the_folder_rules_apply_to_images_too(caller: Callable[..., Caller], tmp
 
 def test_bytes_are_limited_before_they_are_decoded(caller: Callable[..., Caller]) -> None:
     data = noise("PNG", (64, 64))
-    limited = caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data) - 1))
-    (limited.cwd / "a.png").write_bytes(data)
-    for named in ("a.png", url(data)):
+    small_limit = caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data) - 1))
+    (small_limit.cwd / "a.png").write_bytes(data)
+    for value in ("a.png", url(data)):
         with pytest.raises(FileTooLarge, match="bytes"):
-            see(limited, named)
+            see(small_limit, value)
     assert see(caller(COUNSEL_MAX_IMAGE_BYTES=str(len(data))), "a.png", url(data))
 
 
@@ -189,24 +189,24 @@ def model(provider: str = "openai", **options: Any) -> Model:
 def test_an_image_that_fits_is_unchanged() -> None:
     image = Image("image/png", make_image(), width=8, height=6)
     assert images.fit(image, model()) is image
-    stored = images.fit(
+    result = images.fit(
         Image("image/png", make_image()), model()
     )  # from a conversation: its size is not known
-    assert (stored.data, stored.width, stored.height) == (image.data, 8, 6)
+    assert (result.data, result.width, result.height) == (image.data, 8, 6)
 
 
 def test_a_large_image_is_scaled_to_the_models_limit() -> None:
     image = Image("image/png", make_image(size=(4000, 1000)))
-    fitted = images.fit(image, model(image_max_edge=1000))
-    assert (fitted.media_type, fitted.width, fitted.height) == ("image/png", 1000, 250)
-    assert Pillow.open(io.BytesIO(fitted.data)).size == (1000, 250)
+    result = images.fit(image, model(image_max_edge=1000))
+    assert (result.media_type, result.width, result.height) == ("image/png", 1000, 250)
+    assert Pillow.open(io.BytesIO(result.data)).size == (1000, 250)
 
 
 def test_every_vendor_gets_at_most_its_edge() -> None:
     image = Image("image/jpeg", make_image("JPEG", (4000, 40)))
-    for vendor, take in images.VENDOR_LIMITS.items():
-        fitted = images.fit(image, model(vendor))
-        assert (fitted.media_type, fitted.width) == ("image/jpeg", take.edge)
+    for vendor, limit in images.VENDOR_LIMITS.items():
+        result = images.fit(image, model(vendor))
+        assert (result.media_type, result.width) == ("image/jpeg", limit.edge)
 
 
 def test_anthropic_counts_its_limit_in_base64() -> None:
@@ -216,9 +216,9 @@ def test_anthropic_counts_its_limit_in_base64() -> None:
 
 def test_bytes_are_brought_under_the_limit() -> None:
     data = noise("PNG", (300, 300))
-    fitted = images.fit(Image("image/png", data), model(image_max_bytes=9_000))
-    assert fitted.media_type == "image/jpeg"
-    assert len(fitted.data) <= 9_000
+    result = images.fit(Image("image/png", data), model(image_max_bytes=9_000))
+    assert result.media_type == "image/jpeg"
+    assert len(result.data) <= 9_000
 
 
 def test_what_cannot_be_made_small_enough_is_refused() -> None:
@@ -228,8 +228,8 @@ def test_what_cannot_be_made_small_enough_is_refused() -> None:
 
 @pytest.mark.parametrize(("vendor", "form"), [("google", "GIF"), ("xai", "GIF"), ("xai", "WEBP")])
 def test_a_type_that_the_vendor_does_not_take_becomes_png(vendor: str, form: str) -> None:
-    fitted = images.fit(Image(f"image/{form.lower()}", make_image(form)), model(vendor))
-    assert fitted.media_type == "image/png"
+    result = images.fit(Image(f"image/{form.lower()}", make_image(form)), model(vendor))
+    assert result.media_type == "image/png"
 
 
 def test_transparency_is_kept_in_png_and_white_in_jpeg() -> None:
@@ -244,14 +244,14 @@ def test_transparency_is_kept_in_png_and_white_in_jpeg() -> None:
 
 
 def test_a_photo_is_turned_upright_when_it_is_made_smaller() -> None:
-    turned = Pillow.Exif()
-    turned[0x0112] = 6
-    image = Image("image/jpeg", make_image("JPEG", (400, 200), exif=turned))
-    fitted = images.fit(image, model(image_max_edge=100))
-    assert (fitted.width, fitted.height) == (50, 100)
+    rotation = Pillow.Exif()
+    rotation[0x0112] = 6
+    image = Image("image/jpeg", make_image("JPEG", (400, 200), exif=rotation))
+    result = images.fit(image, model(image_max_edge=100))
+    assert (result.width, result.height) == (50, 100)
 
 
 def test_pillow_is_not_imported_before_the_first_image() -> None:
     code = "import counsel.engine.context.build, sys; print('PIL' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "False"

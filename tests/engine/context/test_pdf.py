@@ -1,4 +1,4 @@
-"""PDFs: their text by pages, within limits of size, pages, time and memory, also for hostile files."""
+"""PDFs: their text by pages, within limits on size, pages, time and memory, even for hostile files."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_pdf_ends_in_an_error_or_in_its_text(tmp_path: Path, name: str) -> None:
-    """The worker's limits end it: this test hangs or takes gigabytes without them."""
+    """The worker's limits end it. Without them this test hangs or takes gigabytes."""
     try:
         prompt(tmp_path, "a.pdf", HOSTILE[name]())
     except CounselError as error:

@@ -1,4 +1,4 @@
-"""Counts and sizes of what one question sends: exactly at the limit, and one past it."""
+"""Counts and sizes of what one question sends: exactly at the limit, and one beyond it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_files_may_fill_the_limit_together_and_not_pass_it(
     monkeypatch.setattr(build, "MAX_TOTAL", size)
     assert build.build(question(*texts), caller()).prompt == context.prompt
     monkeypatch.setattr(build, "MAX_TOTAL", size - 1)
-    with pytest.raises(FileTooLarge) as caught:
+    with pytest.raises(FileTooLarge) as excinfo:
         build.build(question(*texts), caller())
-    assert caught.value.fields["file"].endswith("b.txt")
+    assert excinfo.value.fields["file"].endswith("b.txt")
 
 
 def test_parts_have_the_positions_of_the_files(caller: Callable[..., Caller], texts: tuple[str, str]) -> None:

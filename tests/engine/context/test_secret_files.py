@@ -1,4 +1,4 @@
-"""What is taken for a secret by its name, its place or its content, and what is not."""
+"""What counts as a secret by its name, location or content, and what does not."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_what_only_mentions_a_secret_is_sent(project: Path, caller: Callable[...
 
 
 def test_this_projects_own_sources_are_no_secrets() -> None:
-    """Patterns, tests of redaction and manuals are full of mentions."""
+    """Patterns, tests of redaction and manuals mention many forms of secrets."""
     root = Path(__file__).parents[3]
     exempt = {Path(__file__)}
     files = [path for kind in ("src/**/*.py", "docs/*.md") for path in root.glob(kind) if path not in exempt]
@@ -335,8 +335,8 @@ def test_a_secret_across_the_pieces_of_a_large_file_is_found(
 ) -> None:
     for shift in range(-2000, 2000, 700):
         before = "x" * 99 + "\n"
-        filled = (before * (1 + (1 << 20) // 100))[: (1 << 20) + shift]
-        (project / "big.log").write_text(f"{filled}\nk: {b64(PEM)}\nend\n")
+        filler = (before * (1 + (1 << 20) // 100))[: (1 << 20) + shift]
+        (project / "big.log").write_text(f"{filler}\nk: {b64(PEM)}\nend\n")
         assert not sent(caller(COUNSEL_MAX_FILE_BYTES="1000"), "big.log{999999:}")
 
 

@@ -1,4 +1,4 @@
-"""What people of a team may not have a server do with its own files and programs."""
+"""What people of a team cannot make a server do with its own files and programs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_what_reads_writes_or_starts_something_there_is_refused(
 def test_agents_run_there_only_if_the_operator_allows_it(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     server_machine.check_agent("codex", Caller(cwd=folder))
-    with pytest.raises(NotPermitted, match="codex does not run") as caught:
+    with pytest.raises(NotPermitted, match="codex does not run") as excinfo:
         server_machine.check_agent("codex", Caller(cwd=folder, person=PERSON))
-    assert "COUNSEL_TEAM_AGENTS" in (caught.value.hint or "")
+    assert "COUNSEL_TEAM_AGENTS" in (excinfo.value.hint or "")
     assert not folder.exists()
     server_machine.check_agent(
         "codex", Caller(cwd=folder, person=PERSON, settings=Settings(team_agents=True))

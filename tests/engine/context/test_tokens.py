@@ -86,10 +86,10 @@ def test_a_call_that_fits_passes_with_its_estimate() -> None:
 
 
 def test_a_call_that_does_not_fit_is_refused_with_both_numbers() -> None:
-    with pytest.raises(ContextLengthExceeded) as caught:
+    with pytest.raises(ContextLengthExceeded) as excinfo:
         tokens.check_window(Call(turns=(Turn("user", "x" * 3_988),)), MODEL)
-    assert (caught.value.max_tokens, caught.value.provided_tokens) == (1_000, 1_001)
-    assert "larger context" in (caught.value.hint or "")
+    assert (excinfo.value.max_tokens, excinfo.value.provided_tokens) == (1_000, 1_001)
+    assert "larger context" in (excinfo.value.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ LONG = "".join(f"line {number} of the file\n" for number in range(200))
 
 @pytest.fixture
 def brief(fake_api: FakeAPI) -> None:
-    """An answer that repeats nothing of the question."""
+    """An answer that repeats no part of the question."""
     fake_api.script(text="seen", times=None)
 
 
@@ -99,7 +99,7 @@ async def test_another_model_another_process_and_a_consensus_have_it_in_their_hi
         prompt="which?", models=("gpt-5", "sonnet"), files=("f.txt",), continuation_id=name
     )
     await engine.wait(await engine.submit(request, caller()))
-    assert all(str(each.body).count("line 7 of the file") == 1 for each in fake_api.log.requests[-4:])
+    assert all(str(request_.body).count("line 7 of the file") == 1 for request_ in fake_api.log.requests[-4:])
     await engine.close()
 
 

@@ -1,4 +1,4 @@
-"""Files that were sent over HTTP: their names, who can name them, and when they are deleted."""
+"""Files that were uploaded over HTTP: their names, who can name them, and when they are deleted."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def test_only_whoever_names_a_file_can_send_it(tmp_path: Path) -> None:
     first, second = uploads.copy(tmp_path, "a.txt", b"one"), uploads.copy(tmp_path, "b.txt", b"two")
     assert list(uploads.named(tmp_path, [f"{first}:1-3"])) == [first]
     assert list(uploads.named(tmp_path, [str(second), str(first)])) == [second, first]
-    gone = str(second.parent.parent / ("0" * 32) / "c.txt")
-    others = [str(tmp_path / "a.txt"), str(uploads.folder(tmp_path)), "a.txt", gone, f"/x{first}"]
-    assert list(uploads.named(tmp_path, others)) == []
+    missing = str(second.parent.parent / ("0" * 32) / "c.txt")
+    foreign_names = [str(tmp_path / "a.txt"), str(uploads.folder(tmp_path)), "a.txt", missing, f"/x{first}"]
+    assert list(uploads.named(tmp_path, foreign_names)) == []
 
 
 def aged(home: Path, age: float, size: int = 1) -> Path:
@@ -71,13 +71,13 @@ def aged(home: Path, age: float, size: int = 1) -> Path:
 def test_old_ones_are_deleted(tmp_path: Path) -> None:
     uploads.sweep(tmp_path)  # there is none
     old, young = aged(tmp_path, uploads.KEEP + 60), aged(tmp_path, uploads.KEEP - 60)
-    other = uploads.folder(tmp_path) / "not-ours"
-    other.mkdir()
-    os.utime(other, (0, 0))
+    foreign_folder = uploads.folder(tmp_path) / "not-ours"
+    foreign_folder.mkdir()
+    os.utime(foreign_folder, (0, 0))
     uploads.sweep(tmp_path)
     assert not old.exists()
     assert young.exists()
-    assert other.exists()
+    assert foreign_folder.exists()
 
 
 def test_the_oldest_go_beyond_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,9 @@ PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAAD
 @pytest.fixture
 async def archive(home: Path, engine: Engine) -> AsyncIterator[Archive]:
     assert engine
-    made = Archive(home)
-    yield made
-    await made.close()
+    archive_ = Archive(home)
+    yield archive_
+    await archive_.close()
 
 
 async def chat(engine: Engine, caller: Caller, prompt: str, name: str) -> None:
@@ -67,15 +67,15 @@ async def test_a_conversation_is_shown_with_its_history_and_what_did_not_complet
     job = await engine.submit(ChatRequest(prompt="again", model="gpt-5", continuation_id="tides"), caller())
     with pytest.raises(Exception, match="refused the key"):
         await engine.wait(job)
-    shown = await archive.show("tides")
-    assert [(message["role"], message["content"]) for message in shown["history"]] == [
+    document = await archive.show("tides")
+    assert [(message["role"], message["content"]) for message in document["history"]] == [
         ("user", "high water?"),
         ("assistant", "gpt-5 says: high water?"),
     ]
-    assert [(entry["job_id"], entry["status"]) for entry in shown["unfinished"]] == [(job, "failed")]
-    assert [(entry["prompt"], entry["models"]) for entry in shown["unfinished"]] == [("again", ["gpt-5"])]
-    assert shown["unfinished"][0]["error"]["code"] == "AUTHENTICATION_FAILED"
-    assert shown["running"] == []
+    assert [(entry["job_id"], entry["status"]) for entry in document["unfinished"]] == [(job, "failed")]
+    assert [(entry["prompt"], entry["models"]) for entry in document["unfinished"]] == [("again", ["gpt-5"])]
+    assert document["unfinished"][0]["error"]["code"] == "AUTHENTICATION_FAILED"
+    assert document["running"] == []
     with pytest.raises(NotFound, match="There is no conversation other"):
         await archive.show("other")
 
@@ -94,9 +94,9 @@ async def test_the_question_of_a_running_job_is_shown_with_its_images_and_files(
     fake_api.open_gate("open")
     await engine.wait(job)
     assert (running["job_id"], running["prompt"], running["files"]) == (job, "when?", ["notes.txt"])
-    shown = await archive.show("tides")
-    assert (shown["running"], shown["unfinished"]) == ([], [])
-    assert running["image_ids"] == shown["history"][0]["image_ids"]
+    document = await archive.show("tides")
+    assert (document["running"], document["unfinished"]) == ([], [])
+    assert running["image_ids"] == document["history"][0]["image_ids"]
 
 
 async def test_search_words_are_found_with_their_line(

@@ -92,9 +92,9 @@ def conflict(tmp_path: Path, conversation: ExportedConversation) -> None:
         return {str(path): path.read_bytes() if path.is_file() else None for path in tmp_path.rglob("*")}
 
     before = look()
-    with pytest.raises(Conflict) as caught:
+    with pytest.raises(Conflict) as excinfo:
         export(conversation, tmp_path, tmp_path)
-    assert caught.value.hint
+    assert excinfo.value.hint
     assert look() == before
 
 
@@ -175,19 +175,19 @@ def test_an_unwritable_disk_is_named_and_leaves_no_draft(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "rename", broken)
-    with pytest.raises(FileNotAllowed, match=os.strerror(code)) as caught:
+    with pytest.raises(FileNotAllowed, match=os.strerror(code)) as excinfo:
         export(conversation("a", "b"), tmp_path, tmp_path)
-    assert caught.value.file == str(folder)
+    assert excinfo.value.file == str(folder)
     assert tree(folder) == before
 
 
 def test_a_crash_between_two_files_is_repaired_by_the_next_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, left = os.rename, iter([True, True, False])
+    real, successes = os.rename, iter([True, True, False])
 
     def dies(*args: Any, **options: Any) -> None:
-        if not next(left):
+        if not next(successes):
             raise OSError(errno.ENOSPC, "full")
         real(*args, **options)
 

@@ -14,10 +14,10 @@ from counsel.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("requested", "target"), [(True, ""), ("notes", "notes"), ("notes/../deep/er", "deep/er"), (".", "")]
+    ("folder", "target"), [(True, ""), ("notes", "notes"), ("notes/../deep/er", "deep/er"), (".", "")]
 )
-def test_a_folder_inside_of_the_callers_own(tmp_path: Path, requested: bool | str, target: str) -> None:
-    real, root = export_files.destination(requested, Caller(cwd=tmp_path))
+def test_a_folder_inside_of_the_callers_own(tmp_path: Path, folder: bool | str, target: str) -> None:
+    real, root = export_files.destination(folder, Caller(cwd=tmp_path))
     assert (real, root) == (tmp_path / target, tmp_path)
 
 
@@ -27,17 +27,17 @@ def test_a_folder_that_was_allowed(tmp_path: Path) -> None:
     other.mkdir()
     with pytest.raises(CounselError):
         export_files.destination(str(other), Caller(cwd=own))
-    allowed = Caller(cwd=own, settings=Settings(allowed_dirs=(str(other),)))
-    assert export_files.destination(str(other / "deep"), allowed) == (other / "deep", other)
+    caller = Caller(cwd=own, settings=Settings(allowed_dirs=(str(other),)))
+    assert export_files.destination(str(other / "deep"), caller) == (other / "deep", other)
 
 
-@pytest.mark.parametrize("requested", ["..", "/", "link/deep"])
-def test_a_folder_elsewhere_is_refused(tmp_path: Path, requested: str) -> None:
+@pytest.mark.parametrize("folder", ["..", "/", "link/deep"])
+def test_a_folder_elsewhere_is_refused(tmp_path: Path, folder: str) -> None:
     own = tmp_path / "own"
     own.mkdir()
     (own / "link").symlink_to(tmp_path)
     with pytest.raises(CounselError):
-        export_files.destination(requested, Caller(cwd=own))
+        export_files.destination(folder, Caller(cwd=own))
 
 
 def test_a_caller_without_a_folder_has_none_to_export_to() -> None:

@@ -1,4 +1,4 @@
-"""The timeline of a job: made of its events, while it runs, after its end, after a crash."""
+"""The timeline of a job, derived from its events: while it runs, after its end, after a crash."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def job(finished: float | None = 100.0, models: tuple[str, ...] = ("a", "a")) ->
 
 
 def spans(events: list[JobEvent], finished: float | None = 100.0, **first: float) -> list[tuple[Any, ...]]:
-    shown: Any = timeline.of(job(finished), events, {name[1:]: at for name, at in first.items()})
-    return [(s["kind"], s["slot"], s["label"], s["start"], s["end"], s["ok"]) for s in shown["spans"]]
+    timeline_: Any = timeline.of(job(finished), events, {name[1:]: at for name, at in first.items()})
+    return [(s["kind"], s["slot"], s["label"], s["start"], s["end"], s["ok"]) for s in timeline_["spans"]]
 
 
 def test_a_consensus_with_a_wait_a_retry_a_tool_and_a_failure() -> None:
@@ -122,11 +122,11 @@ def test_a_restart_ends_what_the_other_process_had_begun() -> None:
 
 
 async def kinds(engine: Engine, name: str) -> list[tuple[str, str, str]]:
-    shown: Any = await engine.timeline(name)
-    for span in shown["spans"]:
-        assert span["start"] >= shown["started_at"] - 0.001
+    timeline_: Any = await engine.timeline(name)
+    for span in timeline_["spans"]:
+        assert span["start"] >= timeline_["started_at"] - 0.001
         assert span["end"] is None or span["start"] <= span["end"]
-    return [(span["kind"], span["model"], span["label"]) for span in shown["spans"]]
+    return [(span["kind"], span["model"], span["label"]) for span in timeline_["spans"]]
 
 
 async def test_a_consensus_from_its_first_word_to_its_end(
@@ -139,15 +139,15 @@ async def test_a_consensus_from_its_first_word_to_its_end(
         await anext(
             event async for event in engine.events(job_id) if event.kind == "text" and event.slot == "1"
         )
-    shown: Any = await engine.timeline(job_id)
-    assert shown["ended_at"] is None
-    (word,) = [span for span in shown["spans"] if (span["kind"], span["slot"]) == ("first_word", "1")]
+    timeline_: Any = await engine.timeline(job_id)
+    assert timeline_["ended_at"] is None
+    (word,) = [span for span in timeline_["spans"] if (span["kind"], span["slot"]) == ("first_word", "1")]
     assert word["end"] is not None
     fake_api.open_gate("g")
     await engine.wait(job_id)
-    shown = await engine.timeline(job_id)
-    assert shown["ended_at"] is not None
-    assert all(span["end"] is not None for span in shown["spans"])
+    timeline_ = await engine.timeline(job_id)
+    assert timeline_["ended_at"] is not None
+    assert all(span["end"] is not None for span in timeline_["spans"])
     parts = [(model, phase) for phase in ("initial", "refined") for model in ("gpt-5", "sonnet")]
     assert sorted(await kinds(engine, job_id)) == sorted(
         [
@@ -163,9 +163,9 @@ async def test_a_consensus_from_its_first_word_to_its_end(
 async def test_a_job_that_no_one_followed_has_its_answers(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    one = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
-    await engine.wait(one)
-    assert ("answer", "gpt-5", "answer") in await kinds(engine, one)
+    job_id = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
+    await engine.wait(job_id)
+    assert ("answer", "gpt-5", "answer") in await kinds(engine, job_id)
     both = await engine.submit(ConsensusRequest(prompt="q", models=("gpt-5", "sonnet")), caller())
     await engine.wait(both)
     events = await kinds(engine, both)
@@ -176,16 +176,16 @@ async def test_another_process_and_the_next_one_know_it_too(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1, times=1)
-    ended = await open_engine(home)
-    job_id = await ended.submit(ChatRequest(prompt="q", model="gpt-5"), caller(), background=True)
+    first_engine = await open_engine(home)
+    job_id = await first_engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller(), background=True)
     async with asyncio.timeout(60):
-        await anext(event async for event in ended.events(job_id) if event.kind == "text")
-    ended.runner.running[job_id].since -= 1  # a younger job writes no events
-    await ended.runner.periodic.tick()
-    await ended.store.flush()
+        await anext(event async for event in first_engine.events(job_id) if event.kind == "text")
+    first_engine.runner.running[job_id].since -= 1  # a job that is younger writes no events
+    await first_engine.runner.periodic.tick()
+    await first_engine.store.flush()
     engine = await open_engine(home)
     assert [kind for kind, _, _ in await kinds(engine, job_id)] == ["queue", "answer", "first_word"]
-    await ended.close()
+    await first_engine.close()
     engine.register_caller(caller())
     await engine.wait(job_id)
     assert [kind for kind, _, _ in await kinds(engine, job_id)] == [

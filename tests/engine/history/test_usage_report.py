@@ -1,4 +1,4 @@
-"""What calls took and cost, from the usage records."""
+"""Durations and costs of calls, from the usage records."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ async def test_a_series_has_one_value_for_each_part_of_the_period(engine: Engine
         used("a", at=1020.0, project="/p"),
     ):
         await engine.store.record_usage(record)
-    shown: Any = await engine.usage_series(1000.0, 1020.0, "project", 2)
-    assert {name: value for name, value in shown.items() if name != "groups"} == {
+    series: Any = await engine.usage_series(1000.0, 1020.0, "project", 2)
+    assert {name: value for name, value in series.items() if name != "groups"} == {
         "since": 1000.0,
         "until": 1020.0,
         "step": 10.0,
         "by": "project",
     }
-    first, second = shown["groups"]
+    first, second = series["groups"]
     assert first == {
         "name": "/p",
         "calls": [2, 1],
@@ -118,9 +118,9 @@ async def test_a_series_has_few_groups_however_many_there_are(engine: Engine) ->
     for number in range(60):
         engine.store.record_usage(used(f"job{number}", at=10.0, project=f"/{number}"))
     await engine.store.flush()
-    shown: Any = await engine.usage_series(0.0, 20.0, "project", 1)
-    assert len(shown["groups"]) == 51
-    assert (shown["groups"][-1]["name"], shown["groups"][-1]["calls"]) == (None, [10])
+    series: Any = await engine.usage_series(0.0, 20.0, "project", 1)
+    assert len(series["groups"]) == 51
+    assert (series["groups"][-1]["name"], series["groups"][-1]["calls"]) == (None, [10])
 
 
 def test_sums_of_calls() -> None:
@@ -131,15 +131,15 @@ def test_sums_of_calls() -> None:
         used("b", at=30.0, ms=2000, cost=0.25, input=0, output=0),
         used("b", at=31.0, ms=500, code="TIMEOUT", cost=0.125),
     ]
-    whole: Any = usage._sum(calls)
-    assert (whole["calls"], whole["errors"], whole["error_rate"]) == (5, {"TIMEOUT": 2}, 0.4)
-    assert whole["cost_usd"] == 0.875
-    assert (whole["calls_without_price"], whole["calls_without_usage"]) == (1, 1)
-    assert whole["response_ms"] == {"p50": 2000, "p95": 3000, "max": 3000}
-    assert whole["peak_concurrency"] == 2
+    total: Any = usage._sum(calls)
+    assert (total["calls"], total["errors"], total["error_rate"]) == (5, {"TIMEOUT": 2}, 0.4)
+    assert total["cost_usd"] == 0.875
+    assert (total["calls_without_price"], total["calls_without_usage"]) == (1, 1)
+    assert total["response_ms"] == {"p50": 2000, "p95": 3000, "max": 3000}
+    assert total["peak_concurrency"] == 2
     for name, field in (("input_tokens", "input"), ("output_tokens", "output"), ("reasoning_tokens", "reasoning"),
                         ("cache_read_tokens", "cache_read"), ("cache_write_tokens", "cache_write")):  # fmt: skip
-        assert whole[name] == sum(getattr(call, field) for call in calls)
+        assert total[name] == sum(getattr(call, field) for call in calls)
     nothing: Any = usage._sum([])
     assert (nothing["calls"], nothing["error_rate"], nothing["cost_usd"], nothing["peak_concurrency"]) == (
         0,

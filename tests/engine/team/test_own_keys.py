@@ -1,4 +1,4 @@
-"""Keys that people bring: at rest, in a caller's settings, and after another secret key."""
+"""People's own keys: stored encrypted, in a caller's settings, and after a change of the secret key."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def key_of(caller: Caller, provider: str = "openai") -> str | None:
 
 def test_a_sealed_key_opens_for_its_person_and_provider_only() -> None:
     sealer = Sealer(SECRET)
-    sealed = sealer.seal("p_1", "openai", KEY)
-    assert KEY.encode() not in sealed
-    assert sealed != sealer.seal("p_1", "openai", KEY)
-    assert sealer.open("p_1", "openai", sealed) == KEY
+    ciphertext = sealer.seal("p_1", "openai", KEY)
+    assert KEY.encode() not in ciphertext
+    assert ciphertext != sealer.seal("p_1", "openai", KEY)
+    assert sealer.open("p_1", "openai", ciphertext) == KEY
     for person, provider, value in (
-        ("p_2", "openai", sealed),
-        ("p_1", "anthropic", sealed),
-        ("p_1", "openai", sealed[:-1] + bytes([sealed[-1] ^ 1])),
-        ("p_1", "openai", sealed[:20]),
+        ("p_2", "openai", ciphertext),
+        ("p_1", "anthropic", ciphertext),
+        ("p_1", "openai", ciphertext[:-1] + bytes([ciphertext[-1] ^ 1])),
+        ("p_1", "openai", ciphertext[:20]),
         ("p_1", "openai", b""),
     ):
-        with pytest.raises(ConfigInvalid) as caught:
+        with pytest.raises(ConfigInvalid) as excinfo:
             sealer.open(person, provider, value)
-        assert KEY not in str(caught.value)
+        assert KEY not in str(excinfo.value)
 
 
 def test_a_short_or_missing_secret_is_refused() -> None:
@@ -76,14 +76,14 @@ async def test_a_persons_own_key_replaces_the_servers_for_them_alone(
     store: PostgresStore, ada: Person, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    keys, loaded = OwnKeys(store), server(tmp_path, ANTHROPIC_API_KEY="sk-ant-server")
-    assert await keys.set(ada.id, "OPENAI_API_KEY", f" {KEY}\n", loaded) == "openai"
-    mine = await keys.applied(Caller(settings=loaded, person=ada))
-    other = await keys.applied(Caller(settings=loaded, person=Person("p_other", "bob")))
+    keys, config = OwnKeys(store), server(tmp_path, ANTHROPIC_API_KEY="sk-ant-server")
+    assert await keys.set(ada.id, "OPENAI_API_KEY", f" {KEY}\n", config) == "openai"
+    mine = await keys.applied(Caller(settings=config, person=ada))
+    other_caller = await keys.applied(Caller(settings=config, person=Person("p_other", "bob")))
     assert (key_of(mine), key_of(mine, "anthropic")) == (KEY, "sk-ant-server")
-    assert key_of(other) == "sk-server"
+    assert key_of(other_caller) == "sk-server"
     assert await keys.applied(mine) is mine
-    assert (await keys.applied(Caller(settings=loaded, person=ada))).settings is mine.settings
+    assert (await keys.applied(Caller(settings=config, person=ada))).settings is mine.settings
     assert list(await keys.listed(ada.id)) == ["openai"]
     assert await keys.listed("p_other") == {}
     assert KEY not in repr(mine)
@@ -97,12 +97,12 @@ async def test_a_persons_own_key_replaces_the_servers_for_them_alone(
 async def test_a_job_of_a_person_with_own_keys_has_the_servers_fingerprint(
     store: PostgresStore, ada: Person, tmp_path: Path
 ) -> None:
-    keys, loaded = OwnKeys(store), server(tmp_path)
-    await keys.set(ada.id, "openai", KEY, loaded)
-    plain = Caller(settings=loaded, person=ada)
+    keys, config = OwnKeys(store), server(tmp_path)
+    await keys.set(ada.id, "openai", KEY, config)
+    plain = Caller(settings=config, person=ada)
     assert (await keys.applied(plain)).fingerprint(b"x") == plain.fingerprint(b"x")
-    rotated = server(tmp_path, COUNSEL_SECRET_KEY=OTHER, COUNSEL_SECRET_KEY_OLD=SECRET)
-    assert Caller(settings=rotated).fingerprint(b"x") == plain.fingerprint(b"x")
+    new_config = server(tmp_path, COUNSEL_SECRET_KEY=OTHER, COUNSEL_SECRET_KEY_OLD=SECRET)
+    assert Caller(settings=new_config).fingerprint(b"x") == plain.fingerprint(b"x")
 
 
 async def test_without_the_secret_key_the_servers_own_key_is_not_used_instead(
@@ -130,14 +130,14 @@ async def test_another_secret_key_is_introduced_beside_the_old_one(
 async def test_a_removed_key_is_gone_and_goes_with_its_person(
     store: PostgresStore, ada: Person, tmp_path: Path
 ) -> None:
-    keys, loaded = OwnKeys(store), server(tmp_path)
-    await keys.set(ada.id, "openai", KEY, loaded)
-    assert key_of(await keys.applied(Caller(settings=loaded, person=ada))) == KEY
-    await keys.remove(ada.id, "openai", loaded)
-    assert key_of(await keys.applied(Caller(settings=loaded, person=ada))) == "sk-server"
+    keys, config = OwnKeys(store), server(tmp_path)
+    await keys.set(ada.id, "openai", KEY, config)
+    assert key_of(await keys.applied(Caller(settings=config, person=ada))) == KEY
+    await keys.remove(ada.id, "openai", config)
+    assert key_of(await keys.applied(Caller(settings=config, person=ada))) == "sk-server"
     with pytest.raises(NotFound):
-        await keys.remove(ada.id, "openai", loaded)
-    await keys.set(ada.id, "openai", KEY, loaded)
+        await keys.remove(ada.id, "openai", config)
+    await keys.set(ada.id, "openai", KEY, config)
     await store.database.rows("DELETE FROM counsel.people WHERE id = %s RETURNING id", ada.id)
     assert await keys.listed(ada.id) == {}
 
@@ -145,10 +145,10 @@ async def test_a_removed_key_is_gone_and_goes_with_its_person(
 async def test_an_invalid_key_or_provider_is_refused(
     store: PostgresStore, ada: Person, tmp_path: Path
 ) -> None:
-    keys, loaded = OwnKeys(store), server(tmp_path)
+    keys, config = OwnKeys(store), server(tmp_path)
     with pytest.raises(InvalidArgument):
-        await keys.set(ada.id, "openai", "two words", loaded)
+        await keys.set(ada.id, "openai", "two words", config)
     with pytest.raises(NotFound):
-        await keys.set(ada.id, "opnai", KEY, loaded)
+        await keys.set(ada.id, "opnai", KEY, config)
     with pytest.raises(NotFound):
-        await keys.set(OPERATOR.id, "openai", KEY, loaded)
+        await keys.set(OPERATOR.id, "openai", KEY, config)

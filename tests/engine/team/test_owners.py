@@ -1,4 +1,4 @@
-"""Servers of a team on different machines (each has its own home): who continues whose jobs, and who may send a call."""
+"""Servers of a team on different machines (each with its own home): which continues whose jobs, and which may send."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
 
 
 async def seen_dead(engine: Engine, by: Engine) -> None:
-    """As if the engine had not shown for a minute that it lives."""
+    """Make the engine look as if it had sent no heartbeat for a minute."""
     store: Any = engine.store
     await store.database.listener.close()  # it renews no more
     reader: Any = by.store
@@ -73,9 +73,9 @@ async def test_a_server_that_others_may_think_dead_sends_nothing(
     monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE", -1.0)
     job = await engine.submit(HELLO, caller(), background=True)
     presence: Any = engine.store.team and engine.store.team.presence
-    renewed = presence.confirmed
+    confirmation = presence.confirmed
     async with asyncio.timeout(60):
-        while presence.confirmed == renewed:
+        while presence.confirmed == confirmation:
             await asyncio.sleep(0.05)
     assert fake_api.log.requests == []
     monkeypatch.undo()
@@ -115,8 +115,8 @@ def test_only_keys_and_chosen_addresses_of_providers_tell_servers_apart(
     tmp_path: Path, env: dict[str, str], equal: bool
 ) -> None:
     def fingerprint(home: str, **more: str) -> str:
-        loaded = settings.load({"COUNSEL_HOME": str(tmp_path / home), "OPENAI_API_KEY": "sk-one", **more})
-        return fingerprints.of(loaded, b"secret")
+        config = settings.load({"COUNSEL_HOME": str(tmp_path / home), "OPENAI_API_KEY": "sk-one", **more})
+        return fingerprints.of(config, b"secret")
 
     assert (fingerprint("a") == fingerprint("b", **env)) is equal
 

@@ -23,9 +23,9 @@ from counsel.people import OPERATOR, Person
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("name", "kept"), [(" Ada ", "Ada"), ("é", "é"), ("x" * 64, "x" * 64)])
-def test_a_persons_name(name: str, kept: str) -> None:
-    assert names.person(name) == kept
+@pytest.mark.parametrize(("name", "expected"), [(" Ada ", "Ada"), ("é", "é"), ("x" * 64, "x" * 64)])
+def test_a_persons_name(name: str, expected: str) -> None:
+    assert names.person(name) == expected
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 65, "a\nb", "a\u202eb", "a\ud800", "Operator", "a\u2028b"])
@@ -53,9 +53,9 @@ def test_groups_are_sorted_lowered_and_limited() -> None:
 
 def test_roles_and_labels() -> None:
     assert [names.role(role) for role in ("admin", "member", "read-only")] == ["admin", "member", "read-only"]
-    with pytest.raises(InvalidArgument, match="no role 'Admin'") as failed:
+    with pytest.raises(InvalidArgument, match="no role 'Admin'") as excinfo:
         names.role("Admin")
-    assert "read-only" in str(failed.value.hint)
+    assert "read-only" in str(excinfo.value.hint)
     assert names.label(" laptop ") == "laptop"
     assert names.label("x" * 64)
     for label in ("x" * 65, "a\tb"):
@@ -99,8 +99,8 @@ def test_a_person_as_programs_read_it() -> None:
         "disabled_at": None,
         "tokens": [SHOWN],
     }
-    disabled = documents.person(PersonRecord(ADA, 1_000_000_000.0, 1_000_000_000.0))
-    assert disabled["disabled_at"] == "2001-09-09T01:46:40.000Z"
+    document = documents.person(PersonRecord(ADA, 1_000_000_000.0, 1_000_000_000.0))
+    assert document["disabled_at"] == "2001-09-09T01:46:40.000Z"
 
 
 def test_a_new_token_is_shown_once() -> None:
@@ -116,8 +116,8 @@ def test_a_new_token_is_shown_once() -> None:
 
 
 def test_usage_and_audit_as_programs_read_them() -> None:
-    shown = documents.used(PersonUsage("p_1", "Ada", 3, 1, 10, 20, 0.12345678, 0, 1_000_000_000.0))
-    assert shown == {
+    document = documents.used(PersonUsage("p_1", "Ada", 3, 1, 10, 20, 0.12345678, 0, 1_000_000_000.0))
+    assert document == {
         "person": "p_1",
         "name": "Ada",
         "calls": 3,
@@ -161,9 +161,9 @@ def audited(*, prompts: bool = False) -> tuple[Audit, Log]:
 
 
 def test_who_did_what_is_noted_for_some_days() -> None:
-    written, log = audited()
-    written.note(Sender(ADA, "t_1", "10.0.0.1"), "deleted", "j" * 600, "d" * 600)
-    written.note(Sender(None), "refused", "/api")
+    audit_log, log = audited()
+    audit_log.note(Sender(ADA, "t_1", "10.0.0.1"), "deleted", "j" * 600, "d" * 600)
+    audit_log.note(Sender(None), "refused", "/api")
     first, second = log.records
     assert (first.person, first.name, first.token, first.address) == ("p_1", "Ada", "t_1", "10.0.0.1")
     assert (first.action, len(first.object), len(first.detail)) == ("deleted", 500, 500)
@@ -173,39 +173,39 @@ def test_who_did_what_is_noted_for_some_days() -> None:
 
 def test_a_question_is_noted_only_if_the_team_wants_that() -> None:
     for prompts, detail in ((False, "gpt-5"), (True, "gpt-5\nthe question")):
-        written, log = audited(prompts=prompts)
-        written.note_question(Sender(ADA), "job_1", "gpt-5", "the question")
+        audit_log, log = audited(prompts=prompts)
+        audit_log.note_question(Sender(ADA), "job_1", "gpt-5", "the question")
         assert (log.records[0].action, log.records[0].object, log.records[0].detail) == (
             "asked",
             "job_1",
             detail,
         )
-    written.note_question(Sender(ADA), "job_2", "x" * 600, "y" * 30_000)
+    audit_log.note_question(Sender(ADA), "job_2", "x" * 600, "y" * 30_000)
     assert len(log.records[1].detail) == 500 + 1 + 20_000
 
 
 def test_a_client_that_comes_back_to_its_job_has_asked_once() -> None:
-    written, log = audited()
+    audit_log, log = audited()
     for job in ("job_1", "job_1", "job_2"):
-        written.note_question(Sender(ADA), job, "gpt-5 through v1", "")
+        audit_log.note_question(Sender(ADA), job, "gpt-5 through v1", "")
     assert [record.object for record in log.records] == ["job_1", "job_2"]
 
 
 def test_whoever_knocks_without_end_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: 1.0, monotonic=lambda: now))
-    written, log = audited()
+    audit_log, log = audited()
     for _ in range(200):
-        written.note(Sender(None), "refused")
+        audit_log.note(Sender(None), "refused")
     assert len(log.records) == audit.MOST_REFUSALS
     assert "more than 60 a minute" in log.records[-1].detail
     assert "more than" not in log.records[-2].detail
-    written.note(Sender(ADA), "deleted", "j")
+    audit_log.note(Sender(ADA), "deleted", "j")
     now += 60.0
-    written.note(Sender(None), "refused")
+    audit_log.note(Sender(None), "refused")
     assert [record.action for record in log.records[-2:]] == ["refused", "deleted"], "the minute is not over"
     now += 0.1
-    written.note(Sender(None), "refused")
+    audit_log.note(Sender(None), "refused")
     assert [record.action for record in log.records[-2:]] == ["deleted", "refused"]
 
 
@@ -216,12 +216,22 @@ SECRET, OLD = "s" * 32, "o" * 32
 
 def test_a_key_is_readable_for_its_person_and_provider_only() -> None:
     sealer = Sealer(SECRET)
-    sealed = sealer.seal("p_1", "openai", "sk-1")
-    assert b"sk-1" not in sealed
-    assert sealed != sealer.seal("p_1", "openai", "sk-1")
-    assert Sealer(SECRET).open("p_1", "openai", sealed) == "sk-1"
-    broken = [sealed[:-1], b"\x02" + sealed[1:], sealed[:5], b"", sealed[:9] + b"x" + sealed[10:]]
-    cases = [("p_2", "openai", sealed), ("p_1", "xai", sealed), *(("p_1", "openai", data) for data in broken)]
+    ciphertext = sealer.seal("p_1", "openai", "sk-1")
+    assert b"sk-1" not in ciphertext
+    assert ciphertext != sealer.seal("p_1", "openai", "sk-1")
+    assert Sealer(SECRET).open("p_1", "openai", ciphertext) == "sk-1"
+    broken = [
+        ciphertext[:-1],
+        b"\x02" + ciphertext[1:],
+        ciphertext[:5],
+        b"",
+        ciphertext[:9] + b"x" + ciphertext[10:],
+    ]
+    cases = [
+        ("p_2", "openai", ciphertext),
+        ("p_1", "xai", ciphertext),
+        *(("p_1", "openai", data) for data in broken),
+    ]
     for person, provider, data in cases:
         with pytest.raises(ConfigInvalid, match=f"own key for {provider} cannot be read"):
             sealer.open(person, provider, data)
@@ -267,7 +277,7 @@ def store(queue: QueueState | Exception | None = None, problem: str = "") -> Any
 
 
 @pytest.mark.parametrize(
-    ("asked", "limit", "draining", "codes"),
+    ("store_", "limit", "draining", "codes"),
     [
         (store(), 10, False, []),
         (store(), 10, True, ["draining"]),
@@ -282,9 +292,9 @@ def store(queue: QueueState | Exception | None = None, problem: str = "") -> Any
     ],
 )
 async def test_why_a_server_should_get_no_work(
-    asked: Any, limit: int, draining: bool, codes: list[str]
+    store_: Any, limit: int, draining: bool, codes: list[str]
 ) -> None:
-    reasons = await readiness.not_ready(asked, limit, draining=draining)
+    reasons = await readiness.not_ready(store_, limit, draining=draining)
     assert [reason.code for reason in reasons] == codes
     assert "db.example" not in str([reason.to_json() for reason in reasons]), "anybody may ask"
 
@@ -301,7 +311,7 @@ async def test_a_database_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_probe_does_not_wait_until_a_silent_database_has_been_told_to_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The driver does not give up a query at once: it asks the server to stop it, which is as silent."""
+    """The driver does not abandon a query at once: it asks the server to stop it, and the server is silent."""
     monkeypatch.setattr(readiness, "PATIENCE", 0.01)
     answers = asyncio.Event()
 

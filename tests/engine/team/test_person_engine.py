@@ -30,7 +30,7 @@ async def ask(
 
 
 def of_person(engine: Engine, person: Person) -> Any:
-    """With its archive's own operations."""
+    """A person's engine, typed so that tests can use its archive's own operations."""
     return engine.for_person(person)
 
 
@@ -105,8 +105,8 @@ async def test_someone_who_may_only_look(engine: Engine, caller: Any) -> None:
     for change in (eve.archive.share, eve.archive.unshare, eve.archive.delete):
         with pytest.raises(NotPermitted, match="may only look"):
             await change("conv_x")
-    (refused,) = await noted(engine)
-    assert (refused.action, refused.object) == ("refused", "ChatRequest")
+    (refusal,) = await noted(engine)
+    assert (refusal.action, refusal.object) == ("refused", "ChatRequest")
 
 
 async def test_what_is_shared_is_read_by_all_and_continued_by_its_owner(engine: Engine, caller: Any) -> None:
@@ -123,16 +123,16 @@ async def test_what_is_shared_is_read_by_all_and_continued_by_its_owner(engine: 
         await bob.archive.share(name)
     with pytest.raises(NotFound):
         await bob.archive.show(name)
-    shown = await ada.archive.share(name)
-    assert shown["is_own"]
-    assert shown["shared"]["by"]
+    document = await ada.archive.share(name)
+    assert document["is_own"]
+    assert document["shared"]["by"]
     theirs = await bob.archive.show(name)
     assert not theirs["is_own"]
-    assert theirs["shared"] == shown["shared"]
+    assert theirs["shared"] == document["shared"]
     assert await bob.archive.contents(name) == await ada.archive.contents(name)
     assert (await bob.archive.page(10))["conversations"] == []
-    (listed,) = (await bob.archive.page(10, shared=True))["conversations"]
-    assert (listed["id"], listed["shared"]) == (name, shown["shared"])
+    (shared_row,) = (await bob.archive.page(10, shared=True))["conversations"]
+    assert (shared_row["id"], shared_row["shared"]) == (name, document["shared"])
     with pytest.raises(NotPermitted, match="only its owner can continue it"):
         await ask(bob, caller, "two", continuation_id=name)
     await ask(ada, caller, "two", continuation_id=name)

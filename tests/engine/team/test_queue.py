@@ -1,4 +1,4 @@
-"""A team's queue: who runs a job, in which order, and what a stale worker's words are worth."""
+"""A team's queue: which server runs a job, in which order, and that a stale worker's writes are not accepted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MakeCaller = Callable[..., Caller]
 async def server(
     tmp_path: Path, caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[OpenServer]:
-    """A server on a machine of its own, with the same keys, that runs so many jobs at a time."""
+    """A server on a machine of its own, with the same keys and this concurrency."""
     engines: list[Engine] = []
 
     async def opened(name: str, concurrency: int = 64, *, takes_jobs: bool = True) -> Engine:
@@ -97,7 +97,7 @@ async def test_a_follower_elsewhere_misses_nothing_of_what_was_said_while_the_da
     *,
     ends_meanwhile: bool,
 ) -> None:
-    """Longer than writes wait for it: what could not be written is written later, and in order."""
+    """Longer than writes wait for it: what could not be written is written later, in order."""
     monkeypatch.setattr("counsel.engine.store.postgres.writer.PATIENCE", 0.1)
     monkeypatch.setattr("counsel.engine.jobs.running.AGAIN", 0.0)
     words = "".join(f"<{number}>" for number in range(200))
@@ -189,14 +189,14 @@ async def test_a_program_that_asks_runs_its_own_turns_and_takes_nothing_of_other
     server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
 ) -> None:
     first = await server("a", concurrency=0)
-    others = await first.submit(ask("of others"), caller(), background=True)
+    foreign_job = await first.submit(ask("of others"), caller(), background=True)
     program = await server("b", takes_jobs=False)
     fake_api.script(gate="g", gate_after=0, times=1)
     turns = [await program.submit(ask("turn 1", "mine"), caller(), background=True)]
     await fake_api.wait_for(contains="turn 1")
     await rows(first, "SELECT pg_notify('procrastinate_any_queue_v1', '{}')")
     assert await queue(first) == ["todo", "doing"]
-    assert others not in program.runner.running
+    assert foreign_job not in program.runner.running
     turns.append(await program.submit(ask("turn 2", "mine"), caller(), background=True))
     fake_api.open_gate("g")
     async with asyncio.timeout(60):
@@ -283,16 +283,16 @@ async def test_what_a_stale_worker_says_about_a_row_is_not_accepted(
     assert engine.store.team
     team_queue = engine.store.team.queue
     fingerprint = engine.runner.callers.fingerprints()[0]
-    taken = await team_queue.fetch([fingerprint])
-    assert taken
+    row = await team_queue.fetch([fingerprint])
+    assert row
     assert await team_queue.fetch([fingerprint]) is None
-    stale = QueuedRow(taken["id"], taken["attempts"], taken["worker_id"])
+    stale = QueuedRow(row["id"], row["attempts"], row["worker_id"])
     await rows(engine, "UPDATE counsel_queue.procrastinate_workers SET last_heartbeat = 'epoch' RETURNING 1")
     assert await team_queue.reap(5.0) == 1
     assert await team_queue.reap(5.0) == 0
     again = await team_queue.fetch([fingerprint])  # the same worker, another attempt
     assert again
-    assert again["attempts"] == taken["attempts"] + 1
+    assert again["attempts"] == row["attempts"] + 1
     await team_queue.finish(stale)
     await team_queue.retry(stale, 0.0)
     assert await queue(engine) == ["doing"]
@@ -335,9 +335,11 @@ async def test_one_call_that_is_sent_to_two_servers_is_made_once(
     turns = (Turn("user", "hello"),)
     for request in (ask("hello"), CompletionRequest(model="gpt-5", turns=turns)):
         key = f"key of {type(request).__name__}"
-        jobs = await asyncio.gather(*(each.submit(request, caller(), key=key) for each in (first, second)))
+        jobs = await asyncio.gather(
+            *(engine.submit(request, caller(), key=key) for engine in (first, second))
+        )
         assert len(set(jobs)) == 1
-        await asyncio.gather(*(each.wait(jobs[0]) for each in (first, second)))
+        await asyncio.gather(*(engine.wait(jobs[0]) for engine in (first, second)))
     assert len(fake_api.log.requests) == 2
 
 

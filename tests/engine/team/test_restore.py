@@ -1,6 +1,6 @@
-"""A backup that is made during work, restored into another database: its jobs continue there.
+"""A backup that is made while jobs run, restored into another database: its jobs continue there.
 
-`make restore-check` shows it with real servers, sixty jobs and followers.
+`make restore-check` tests this with real servers, sixty jobs and followers.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ async def test_an_open_job_of_a_dump_continues_in_the_restored_database_with_its
             second.register_caller(caller())
             async with asyncio.timeout(60):
                 result: Any = (await second.wait(job)).to_json()
-            answered = [each["model"] for each in result["phases"]["initial"]]
-            assert answered == ["gpt-5", "sonnet"], result
-            asked = [request.body["model"] for request in fake_api.calls]
-            assert (asked.count("gpt-5"), len(asked)) == (1, 3), asked
+            models = [answer["model"] for answer in result["phases"]["initial"]]
+            assert models == ["gpt-5", "sonnet"], result
+            requested_models = [request.body["model"] for request in fake_api.calls]
+            assert (requested_models.count("gpt-5"), len(requested_models)) == (1, 3), requested_models
         finally:
             await second.close()

@@ -1,4 +1,4 @@
-"""Which limits of a team apply to a call, and what is said when one is reached."""
+"""Which limits of a team apply to a call, and the errors when one is reached."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Store:
         self.reads += 1
         return self.rows
 
-    async def budget_states(self, wanted: list[Any]) -> list[BudgetState]:
-        return [BudgetState(spent=2.0, reserved=0.5) for _ in wanted]
+    async def budget_states(self, limits_: list[Any]) -> list[BudgetState]:
+        return [BudgetState(spent=2.0, reserved=0.5) for _ in limits_]
 
     async def everyone(self) -> list[PersonRecord]:
         return [PersonRecord(ADA, 0.0, None)]
@@ -69,8 +69,8 @@ async def test_limits_of_the_person_their_groups_and_the_provider() -> None:
     assert (day.title, month.title) == ("the day's budget of Ada", "the month's budget of the group dev")
     assert "counsel people limit Ada --day USD" in day.remedy
     assert "counsel people limit --group dev --month USD" in month.remedy
-    stored = day.stored(0.5)
-    assert (stored.usd, stored.since, stored.share, stored.person) == (5.0, day.since, 0.5, "p_ada")
+    record = day.stored(0.5)
+    assert (record.usd, record.since, record.share, record.person) == (5.0, day.since, 0.5, "p_ada")
 
 
 async def test_the_table_is_read_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +102,9 @@ async def test_what_is_left_of_each_budget() -> None:
     assert person["since"] == "2001-09-09T00:00:00+00:00"
     assert person["until"] == "2001-09-10T00:00:00+00:00"
     assert len(await table.report(BOSS)) == 5, "an admin sees everyone's"
-    (spent,) = await of(LimitRow("person", "p_ada", day=1.0))[0].report(ADA)
-    assert spent["left_usd"] == 0.0
-    assert spent["person"] == "p_ada"
+    (entry,) = await of(LimitRow("person", "p_ada", day=1.0))[0].report(ADA)
+    assert entry["left_usd"] == 0.0
+    assert entry["person"] == "p_ada"
 
 
 @pytest.mark.parametrize(("frees", "wait"), [(NOW + 12.34, 12.3), (NOW - 5, 1.0), (None, 60.0)])
@@ -138,8 +138,8 @@ async def test_too_many_calls_at_the_same_time() -> None:
 
 async def checked(kind: Any, name: str, **fields: Any) -> LimitRow:
     _, store = of()
-    wanted = {"day": None, "month": None, "per_minute": None, "at_once": None, **fields}
-    return await limits.new_row(store, settings.load({"HOME": "/nowhere"}), kind=kind, name=name, **wanted)
+    amounts = {"day": None, "month": None, "per_minute": None, "at_once": None, **fields}
+    return await limits.new_row(store, settings.load({"HOME": "/nowhere"}), kind=kind, name=name, **amounts)
 
 
 async def test_a_limit_is_for_someone_who_exists() -> None:

@@ -21,7 +21,7 @@ from fake import FakeAPI
 from support.user import User
 
 TOOL_SERVER = Path(__file__).with_name("tool_server.py")
-# One model of each wire, and how its requests say which tools there are.
+# One model of each wire, and how to read the tools from its requests.
 MODELS = {
     "gpt-5": lambda body: [tool["name"] for tool in body["tools"]],
     "deepseek-chat": lambda body: [tool["function"]["name"] for tool in body["tools"]],
@@ -32,7 +32,7 @@ MODELS = {
 
 @dataclass
 class SharedTools:
-    """A user with servers in the agents' files, an engine, and the fake for every provider."""
+    """A user with MCP servers in the agents' files, an engine, and a fake of every provider."""
 
     home: Path
     project: Path
@@ -61,7 +61,7 @@ class SharedTools:
 
     def caller(self, agent: str | None = None, shared: str = "notes", **env: str) -> Caller:
         url, v1 = self.fake.url, self.fake.v1
-        loaded = settings.load(
+        config = settings.load(
             {
                 "HOME": str(self.home),
                 "PATH": os.environ["PATH"],
@@ -78,7 +78,7 @@ class SharedTools:
                 **env,
             }
         )
-        return Caller("test", agent=agent, cwd=self.project, settings=loaded)
+        return Caller("test", agent=agent, cwd=self.project, settings=config)
 
     async def submit(self, caller: Caller | None = None, **fields: Any) -> str:
         arguments = {"prompt": "When is high water?", "model": "gpt-5", "tools": ("notes",), **fields}
@@ -106,7 +106,7 @@ def alive(pid: int) -> bool:
 
 
 async def until(there: Callable[[], bool]) -> None:
-    """Another process's deed can only be looked for."""
+    """Poll, since nothing announces what another process does."""
     async with asyncio.timeout(60):
         while not there():
             await asyncio.sleep(0.02)

@@ -20,11 +20,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A server whose connection and whose client behave as the test says."""
 
     async def call_tool(*_: object) -> object:
-        return await made.on_call()
+        return await server_.on_call()
 
     @contextlib.asynccontextmanager
     async def connected(*_: object) -> AsyncIterator[object]:
-        await made.on_connect()
+        await server_.on_connect()
         yield SimpleNamespace(call_tool=call_tool)
 
     async def nothing() -> None:
@@ -33,14 +33,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
     async def tools(_: object) -> list[object]:
         return []
 
-    made = SimpleNamespace(on_connect=nothing, on_call=nothing, timeout=None)
-    start = SimpleNamespace(server=made, unset=())
+    server_ = SimpleNamespace(on_connect=nothing, on_call=nothing, timeout=None)
+    start = SimpleNamespace(server=server_, unset=())
     monkeypatch.setattr("counsel.engine.tools.connections.starting.start", lambda *_: start)
     monkeypatch.setattr(connections, "connected", connected)
     monkeypatch.setattr(connections, "every_tool", tools)
     monkeypatch.setattr(connections, "tail", lambda *_: "last words")
     monkeypatch.setattr(connections, "reason", lambda error, _: f"{error}.")
-    return made
+    return server_
 
 
 def connection() -> ServerConnection:
@@ -64,30 +64,30 @@ async def test_why_a_server_cannot_be_connected_to(
     if how is hang:
         monkeypatch.setattr(connections, "OPEN_SECONDS", 0.01)
     server.on_connect = how
-    opened = connection()
-    with pytest.raises(UpstreamError) as failed:
-        await asyncio.wait_for(opened.wait_until_ready(), 60)
-    assert failed.value.message == f"Could not connect to the MCP server tides (claude): {why}."
-    assert (failed.value.fields["server"], failed.value.fields["stderr"]) == ("tides", "last words")
-    output = await opened.call("look", {})
+    link = connection()
+    with pytest.raises(UpstreamError) as excinfo:
+        await asyncio.wait_for(link.wait_until_ready(), 60)
+    assert excinfo.value.message == f"Could not connect to the MCP server tides (claude): {why}."
+    assert (excinfo.value.fields["server"], excinfo.value.fields["stderr"]) == ("tides", "last words")
+    output = await link.call("look", {})
     assert (output.text, output.ok) == ("tides failed: it is not connected", False)
-    await asyncio.wait_for(opened.close(), 60)
+    await asyncio.wait_for(link.close(), 60)
 
 
 async def test_what_a_model_reads_of_a_call_that_fails(server: Any) -> None:
-    opened = connection()
-    await asyncio.wait_for(opened.wait_until_ready(), 60)
+    link = connection()
+    await asyncio.wait_for(link.wait_until_ready(), 60)
     server.on_call = fail
-    output = await opened.call("look", {})
+    output = await link.call("look", {})
     assert (output.text, output.ok) == ("tides failed: it is gone", False)
     server.on_call, server.timeout = hang, 0.01
-    output = await opened.call("look", {})
+    output = await link.call("look", {})
     assert (output.text, output.ok) == ("tides did not answer within 0.01 s.", False)
-    await asyncio.wait_for(opened.close(), 60)
+    await asyncio.wait_for(link.close(), 60)
 
 
 async def test_a_connection_that_is_closed_early_ends(server: Any) -> None:
     server.on_connect = hang
-    opened = connection()
+    link = connection()
     await asyncio.sleep(0)
-    await asyncio.wait_for(opened.close(), 60)
+    await asyncio.wait_for(link.close(), 60)

@@ -34,26 +34,26 @@ def env(fake: FakeProcess) -> dict[str, str]:
 
 
 async def test_an_agent_lends_its_server(home: Path, fake_process: FakeProcess) -> None:
-    called = [{"name": "notes__look_up", "arguments": {"note": "tide"}}]
-    fake_process.script(tool_calls=called, text="At 06:40.", times=None)
+    tool_calls = [{"name": "notes__look_up", "arguments": {"note": "tide"}}]
+    fake_process.script(tool_calls=tool_calls, text="At 06:40.", times=None)
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude"]
     question = {"model": "gpt-5", "prompt": "When is high water?"}
     async with StdioClient(home, command=command, env=env(fake_process)) as client:
         await client.initialize(name="claude-code")
         answer = await client.call("askModel", **question, tools=["notes"])
-        refused = await client.call("askModel", **question, tools=["other"])
-    shown = answer["structuredContent"]
-    assert shown["content"].endswith("At 06:40.")
-    assert [(run["tool"], run["ok"]) for run in shown["metadata"]["tool_calls"]] == [("look_up", True)]
-    assert refused["structuredContent"]["code"] == "INVALID_ARGUMENT"
+        refusal = await client.call("askModel", **question, tools=["other"])
+    content = answer["structuredContent"]
+    assert content["content"].endswith("At 06:40.")
+    assert [(run["tool"], run["ok"]) for run in content["metadata"]["tool_calls"]] == [("look_up", True)]
+    assert refusal["structuredContent"]["code"] == "INVALID_ARGUMENT"
     assert "High water is at 06:40." in json.dumps(fake_process.calls[1]["body"])
     assert len(fake_process.calls) == 2
 
 
 async def test_a_user_shares_a_server_and_ctrl_c_ends_it(home: Path, fake_process: FakeProcess) -> None:
     asleep = home / "asleep"
-    called = [{"name": "notes__doze", "arguments": {"file": str(asleep)}}]
-    fake_process.script(tool_calls=called, times=None)
+    tool_calls = [{"name": "notes__doze", "arguments": {"file": str(asleep)}}]
+    fake_process.script(tool_calls=tool_calls, times=None)
     asking = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "counsel", "ask", "--standalone", "-m", "gpt-5", "--tool", "notes", "When?"),
         env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **env(fake_process)},

@@ -1,4 +1,4 @@
-"""Servers that send without an end: what they send is bounded, and the model is told."""
+"""Servers that never stop sending: what they send is limited, and the model is told."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from fake.raw import RawServer
 ENDLESS = """
 import json, sys
 for line in sys.stdin:
-    asked = json.loads(line)
-    if "id" not in asked:
+    request = json.loads(line)
+    if "id" not in request:
         continue
     tool = {"name": "t", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     info = {"name": "e", "version": "1"}
-    said = {
+    result = {
         "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info},
         "tools/list": {"tools": [tool], "nextCursor": "again"},
-    }.get(asked["method"])
-    if asked["method"] == "tools/call":
+    }.get(request["method"])
+    if request["method"] == "tools/call":
         sys.stdout.write('{"jsonrpc": "2.0", "id": 1, "result": "')
         while True:
             sys.stdout.write("x" * 1_000_000)
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": said or {}}), flush=True)
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result or {}}), flush=True)
 """
 
 

@@ -57,15 +57,15 @@ async def test_every_wire_asks_reads_and_answers(remote: SharedTools, model: str
 
 
 async def test_every_round_of_tools_is_paid_from_the_questions_limit(remote: SharedTools) -> None:
-    """A round costs 10 cents. After two of them the third does not fit, and what was answered so far is kept."""
+    """A round costs 10 cents. After two rounds the third does not fit, and the answer so far is kept."""
     remote.fake.script(
         tool_calls=[remote.calls("notes__look_up", note="tide")] * 5,
         usage={"input": 10, "output": 10_000},
         times=None,
     )
-    with pytest.raises(BudgetExceeded) as caught:
+    with pytest.raises(BudgetExceeded) as excinfo:
         await remote.ask(max_cost_usd=0.24)
-    assert (caught.value.budget, round(caught.value.spent_usd or 0, 2)) == ("job", 0.2)
+    assert (excinfo.value.budget, round(excinfo.value.spent_usd or 0, 2)) == ("job", 0.2)
     assert len(remote.fake.log.calls) == 2
 
 
@@ -92,10 +92,10 @@ async def test_text_before_the_tools_is_no_answer(remote: SharedTools) -> None:
         tool_calls=remote.calls("notes__look_up", note="tide"), text="Let me see.", usage=usage
     )
     remote.fake.script(text=" ", usage=usage)
-    with pytest.raises(EmptyAnswer) as caught:
+    with pytest.raises(EmptyAnswer) as excinfo:
         await remote.ask()
-    assert caught.value.fields["partial"].startswith("Let me see.")
-    assert caught.value.fields["usage"]["input_tokens"] == 200
+    assert excinfo.value.fields["partial"].startswith("Let me see.")
+    assert excinfo.value.fields["usage"]["input_tokens"] == 200
 
 
 async def test_schemas_and_descriptions_are_passed_on(remote: SharedTools) -> None:
@@ -224,8 +224,8 @@ async def test_the_callers_own_definition_wins_and_a_difference_is_named(
 ) -> None:
     remote.gemini(notes={"httpUrl": remote.url, "headers": {"X-Mark": "1"}, "includeTools": ["look_up"]})
     result = await remote.ask(remote.caller(agent))
-    offered = MODELS["gpt-5"](remote.fake.log.calls[0].body)
-    assert offered == (["notes__look_up"] if used == "gemini" else READ_ONLY)
+    tools = MODELS["gpt-5"](remote.fake.log.calls[0].body)
+    assert tools == (["notes__look_up"] if used == "gemini" else READ_ONLY)
     (notice,) = result["metadata"]["notices"]
     assert f"{used} was used" in notice["text"]
 
@@ -260,10 +260,10 @@ async def test_a_server_that_does_not_start_ends_the_call_before_the_model_is_as
     shared_tools: SharedTools,
 ) -> None:
     shared_tools.claude(notes=shared_tools.entry("deaf"))
-    with pytest.raises(UpstreamError) as caught:
+    with pytest.raises(UpstreamError) as excinfo:
         await shared_tools.ask()
-    assert caught.value.fields["server"] == "notes"
-    assert caught.value.fields["stderr"] == ["I hear nothing"]
+    assert excinfo.value.fields["server"] == "notes"
+    assert excinfo.value.fields["stderr"] == ["I hear nothing"]
     assert shared_tools.fake.log.requests == []
     assert shared_tools.server_is_gone()
 
@@ -302,9 +302,9 @@ async def test_the_model_gets_the_error_of_a_server_that_dies(shared_tools: Shar
 async def test_a_long_result_is_cut(remote: SharedTools) -> None:
     remote.fake.script(tool_calls=remote.calls("notes__everything"), text="Long.", times=None)
     await remote.ask()
-    sent = json.dumps(remote.fake.log.calls[1].body)
-    assert "[cut: 40,000 of 100,000 characters]" in sent
-    assert "x" * 40_001 not in sent
+    body = json.dumps(remote.fake.log.calls[1].body)
+    assert "[cut: 40,000 of 100,000 characters]" in body
+    assert "x" * 40_001 not in body
 
 
 async def test_cancel_ends_the_server_and_the_call(shared_tools: SharedTools) -> None:
@@ -380,8 +380,8 @@ def test_names_are_what_vendors_take(server: str, tool: str, name: str) -> None:
 
 
 def test_long_and_equal_names_stay_apart() -> None:
-    taken: dict[str, None] = {}
+    names: dict[str, None] = {}
     for tool in ("a" * 80, "a" * 81, "x.y", "x_y", "x y"):
-        taken[loop.tool_name("docs", tool, taken)] = None
-    assert len(taken) == 5
-    assert all(len(name) <= 63 for name in taken)
+        names[loop.tool_name("docs", tool, names)] = None
+    assert len(names) == 5
+    assert all(len(name) <= 63 for name in names)

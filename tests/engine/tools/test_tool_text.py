@@ -1,4 +1,4 @@
-"""What a model reads of a tool's result, and which tools it is offered under which names."""
+"""What a model reads of a tool's result, and which tools it is offered by which names."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def test_a_servers_entry_filters_its_tools() -> None:
 
 def test_a_server_of_which_nothing_is_offered_is_reported_with_the_reason() -> None:
     (writes,) = offered(link("s", tool("write", reads=False)))[1]
-    (filtered,) = offered(link("s", tool("a"), include=()))[1]
+    (notice,) = offered(link("s", tool("a"), include=()))[1]
     (empty,) = offered(link("s"))[1]
     assert "no tool that is marked read-only" in writes
-    assert "claude filters out all its tools" in filtered
+    assert "claude filters out all its tools" in notice
     assert empty == "s has no tools."
 
 
@@ -111,14 +111,14 @@ def test_at_most_64_tools_are_offered_and_the_rest_is_counted() -> None:
 
 
 def test_names_suit_every_vendor_and_none_comes_twice() -> None:
-    taken = {"s__a_b": 1}
+    names = {"s__a_b": 1}
     assert loop.tool_name("s", "a.b", {}) == "s__a_b"
     assert loop.tool_name("9s", "a", {}) == "_9s__a"
     assert loop.tool_name("_s", "a", {}) == "_s__a"
-    renamed = loop.tool_name("s", "a b", taken)
-    assert renamed.startswith("s__a_b_")
-    assert len(renamed) == len("s__a_b_") + 8
-    assert renamed != loop.tool_name("s", "a.b", taken)
+    name = loop.tool_name("s", "a b", names)
+    assert name.startswith("s__a_b_")
+    assert len(name) == len("s__a_b_") + 8
+    assert name != loop.tool_name("s", "a.b", names)
     assert loop.tool_name("s", "x" * 60, {}) == f"s__{'x' * 60}"
     longest = loop.tool_name("s", "x" * 61, {})
     assert len(longest) == loop.LONGEST_NAME
@@ -128,8 +128,8 @@ def test_names_suit_every_vendor_and_none_comes_twice() -> None:
 def test_a_description_is_the_tools_own_or_its_title_or_name_and_bounded() -> None:
     (spec,) = loop.Offer.of([link("s", tool("t", description="d" * 1_025))], write=False).specs
     assert spec.description == "d" * 1_023 + "…"
-    described = [tool("a", description="d" * 1_024), tool("b", title="Title"), tool("c")]
-    assert [loop._description(each) for each in described] == ["d" * 1_024, "Title", "c"]
+    tools = [tool("a", description="d" * 1_024), tool("b", title="Title"), tool("c")]
+    assert [loop._description(tool_) for tool_ in tools] == ["d" * 1_024, "Title", "c"]
 
 
 def test_a_schema_has_what_openai_misses_and_not_what_gemini_does_not_know() -> None:

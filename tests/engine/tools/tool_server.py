@@ -1,4 +1,4 @@
-"""A real MCP server with tools of every temper.
+"""A real MCP server with tools that behave well and badly.
 
 python tool_server.py PIDFILE          on stdio
 python tool_server.py PIDFILE deaf     ends before the handshake

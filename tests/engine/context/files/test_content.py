@@ -19,23 +19,23 @@ from support.context_files import KEY, ask, refused
 
 
 def test_a_prompt_alone_stays_as_it_is(caller: Callable[..., Caller]) -> None:
-    built = ask(caller())
-    assert (built.prompt, built.plain, built.files, built.sources) == ("Why?", "Why?", (), ())
+    context = ask(caller())
+    assert (context.prompt, context.plain, context.files, context.sources) == ("Why?", "Why?", (), ())
 
 
 def test_a_file_has_a_header_and_numbered_lines(project: Path, caller: Callable[..., Caller]) -> None:
     path = project / "a.py"
     path.write_text("one\ntwo\n")
     os.utime(path, (1_700_000_000, 1_700_000_000))
-    built = ask(caller(), "a.py")
-    assert built.prompt == (
+    context = ask(caller(), "a.py")
+    assert context.prompt == (
         "Why?\n\n<files>\n"
         '<file path="a.py" size="8 bytes" modified="2023-11-14T22:13:20Z">\n'
         "1| one\n2| two\n</file>\n</files>"
     )
-    assert built.plain == "Why?"
-    assert built.files == (path,)
-    assert built.sources[0].to_json() == {
+    assert context.plain == "Why?"
+    assert context.files == (path,)
+    assert context.sources[0].to_json() == {
         "name": "a.py",
         "size": 8,
         "modified": "2023-11-14T22:13:20Z",
@@ -44,7 +44,7 @@ def test_a_file_has_a_header_and_numbered_lines(project: Path, caller: Callable[
 
 
 @pytest.mark.parametrize(
-    ("written", "shown", "header"),
+    ("range_", "lines", "header"),
     [
         ("{2:3}", "2| b\n3| c\n", "2-3 of 4"),
         ("{3:}", "3| c\n4| d\n", "3-4 of 4"),
@@ -53,12 +53,12 @@ def test_a_file_has_a_header_and_numbered_lines(project: Path, caller: Callable[
     ],
 )
 def test_a_range_of_lines(
-    project: Path, caller: Callable[..., Caller], written: str, shown: str, header: str
+    project: Path, caller: Callable[..., Caller], range_: str, lines: str, header: str
 ) -> None:
     (project / "f.txt").write_text("a\nb\nc\nd\n")
-    built = ask(caller(), "f.txt" + written)
-    assert f'lines="{header}">\n{shown}</file>' in built.prompt
-    assert built.sources[0].to_json()["range"] == header.split(" ", maxsplit=1)[0].replace("-", ":")
+    context = ask(caller(), "f.txt" + range_)
+    assert f'lines="{header}">\n{lines}</file>' in context.prompt
+    assert context.sources[0].to_json()["range"] == header.split(" ", maxsplit=1)[0].replace("-", ":")
 
 
 def large(project: Path, data: bytes, at: int = 0) -> None:
@@ -70,7 +70,7 @@ def large(project: Path, data: bytes, at: int = 0) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("chunk", [2, 7, 1 << 20])
-@pytest.mark.parametrize("wanted", ["{2:3}", "{5:}", "{:2}", "{6:900}", "{1:6}"])
+@pytest.mark.parametrize("range_", ["{2:3}", "{5:}", "{:2}", "{6:900}", "{1:6}"])
 def test_lines_of_a_large_file_are_those_of_a_small_one(
     project: Path,
     caller: Callable[..., Caller],
@@ -78,16 +78,16 @@ def test_lines_of_a_large_file_are_those_of_a_small_one(
     encoding: str,
     ends: str,
     chunk: Any,
-    wanted: str,
+    range_: str,
 ) -> None:
-    """Read in pieces, whatever the pieces cut through, a file gives what it gives when it is read whole."""
+    """A file that is read in pieces, wherever they are split, gives the same text as one that is read at once."""
     monkeypatch.setattr(ranges, "_CHUNK", chunk)
     text = ends.join(["é1", "", "x" * 9, "fo\x0cur", "\u2028" if encoding != "latin-1" else "", "six"])
     (project / "f").write_bytes(text.encode(encoding))
-    whole = ask(caller(), "f" + wanted)
-    part = ask(caller(COUNSEL_MAX_FILE_BYTES="40"), "f" + wanted)
-    assert part.prompt.split(">\n", 2)[2] == whole.prompt.split(">\n", 2)[2]
-    assert part.sources[0].to_json()["range"] == whole.sources[0].to_json()["range"]
+    full = ask(caller(), "f" + range_)
+    part = ask(caller(COUNSEL_MAX_FILE_BYTES="40"), "f" + range_)
+    assert part.prompt.split(">\n", 2)[2] == full.prompt.split(">\n", 2)[2]
+    assert part.sources[0].to_json()["range"] == full.sources[0].to_json()["range"]
 
 
 def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(
@@ -95,20 +95,20 @@ def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(
 ) -> None:
     large(project, b"\xff\xfe never read: no text\0\n", at=2000)
     monkeypatch.setattr(ranges, "_CHUNK", 1024)
-    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
-    built = ask(limited, "big.log{1000:1002}")
-    assert 'lines="1000-1002">\n1000| line 1000\n1001| line 1001\n1002| line 1002\n</file>' in built.prompt
-    assert "lines" not in built.sources[0].to_json()
-    assert "fewer lines" in str(refused(FileTooLarge, limited, "big.log{1:900}"))
-    assert "{10:50}" in str(refused(FileTooLarge, limited, "big.log"))
-    assert "not a text file" in str(refused(InvalidArgument, limited, "big.log{3000:3001}"))
+    small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    context = ask(small_limit, "big.log{1000:1002}")
+    assert 'lines="1000-1002">\n1000| line 1000\n1001| line 1001\n1002| line 1002\n</file>' in context.prompt
+    assert "lines" not in context.sources[0].to_json()
+    assert "fewer lines" in str(refused(FileTooLarge, small_limit, "big.log{1:900}"))
+    assert "{10:50}" in str(refused(FileTooLarge, small_limit, "big.log"))
+    assert "not a text file" in str(refused(InvalidArgument, small_limit, "big.log{3000:3001}"))
 
 
 def test_the_end_of_a_large_file(project: Path, caller: Callable[..., Caller]) -> None:
     large(project, b"")
-    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
-    assert 'lines="3999-4000 of 4000">' in ask(limited, "big.log{3999:}").prompt
-    assert "has 4,000 lines" in str(refused(InvalidArgument, limited, "big.log{4001:}"))
+    small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    assert 'lines="3999-4000 of 4000">' in ask(small_limit, "big.log{3999:}").prompt
+    assert "has 4,000 lines" in str(refused(InvalidArgument, small_limit, "big.log{4001:}"))
 
 
 def test_lines_too_far_into_a_huge_file_are_refused(
@@ -117,9 +117,9 @@ def test_lines_too_far_into_a_huge_file_are_refused(
     monkeypatch.setattr(ranges, "_CHUNK", 1024)
     monkeypatch.setattr(ranges, "CEILING", 10_000)
     large(project, b"")
-    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
-    assert ask(limited, "big.log{5:6}")
-    assert "10,000 bytes" in str(refused(FileTooLarge, limited, "big.log{3000:3001}"))
+    small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    assert ask(small_limit, "big.log{5:6}")
+    assert "10,000 bytes" in str(refused(FileTooLarge, small_limit, "big.log{3000:3001}"))
 
 
 @pytest.mark.parametrize("chunk", [40, 1024])
@@ -128,15 +128,15 @@ def test_a_private_key_in_a_large_file_cannot_be_sent_without_its_first_line(
 ) -> None:
     monkeypatch.setattr(ranges, "_CHUNK", chunk)
     large(project, KEY.encode(), at=1000)
-    limited = caller(COUNSEL_MAX_FILE_BYTES="1000")
-    assert "private key" in str(refused(FileNotAllowed, limited, "big.log{1002:1002}"))
-    assert ask(limited, "big.log{10:20}")  # lines before it hold no secret
+    small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
+    assert "private key" in str(refused(FileNotAllowed, small_limit, "big.log{1002:1002}"))
+    assert ask(small_limit, "big.log{10:20}")  # the lines before it contain no secret
 
 
-@pytest.mark.parametrize("written", ["{:}", "{0:0}", "{3:2}", "{9:12}", "{:0}"])
-def test_an_empty_range_is_refused(project: Path, caller: Callable[..., Caller], written: str) -> None:
+@pytest.mark.parametrize("range_", ["{:}", "{0:0}", "{3:2}", "{9:12}", "{:0}"])
+def test_an_empty_range_is_refused(project: Path, caller: Callable[..., Caller], range_: str) -> None:
     (project / "f.txt").write_text("a\nb\n")
-    assert refused(InvalidArgument, caller(), "f.txt" + written).fields["file"] == "f.txt" + written
+    assert refused(InvalidArgument, caller(), "f.txt" + range_).fields["file"] == "f.txt" + range_
 
 
 def test_a_real_name_with_braces_wins_over_a_range(project: Path, caller: Callable[..., Caller]) -> None:
@@ -160,10 +160,10 @@ def test_text_is_found_by_content(
     project: Path, caller: Callable[..., Caller], data: Any, text: str, encoding: str | None
 ) -> None:
     (project / "f.weird").write_bytes(data)
-    built = ask(caller(), "f.weird")
-    assert text in built.prompt
-    assert ("encoding=" in built.prompt) == (encoding is not None)
-    assert built.sources[0].to_json().get("encoding") == encoding
+    context = ask(caller(), "f.weird")
+    assert text in context.prompt
+    assert ("encoding=" in context.prompt) == (encoding is not None)
+    assert context.sources[0].to_json().get("encoding") == encoding
 
 
 @pytest.mark.parametrize("data", [b"\x7fELF\0\0", bytes(range(1, 256)) * 4, b"\xff\xfe\x00"])
@@ -189,9 +189,9 @@ def test_lines_are_counted_as_editors_do(project: Path, caller: Callable[..., Ca
 def test_duplicates_are_sent_once(project: Path, caller: Callable[..., Caller]) -> None:
     (project / "a").write_text("text\n")
     (project / "b").symlink_to("a")
-    built = ask(caller(), "a", str(project / "a"), "./a", "b", "a{1:1}")
-    assert built.prompt.count("<file ") == 2  # whole, and the range
-    assert (built.files, built.ranges) == ((project / "a",), ("",))
+    context = ask(caller(), "a", str(project / "a"), "./a", "b", "a{1:1}")
+    assert context.prompt.count("<file ") == 2  # whole, and the range
+    assert (context.files, context.ranges) == ((project / "a",), ("",))
 
 
 def test_an_agent_that_reads_the_files_itself_gets_the_line_numbers(
@@ -199,8 +199,8 @@ def test_an_agent_that_reads_the_files_itself_gets_the_line_numbers(
 ) -> None:
     (project / "a").write_text("text\n" * 9)
     (project / "b").write_text("text\n")
-    built = ask(caller(), "a{1:2}", "b", "a{4:}")
-    assert (built.files, built.ranges) == ((project / "a", project / "b"), ("1-2, 4-9", ""))
+    context = ask(caller(), "a{1:2}", "b", "a{4:}")
+    assert (context.files, context.ranges) == ((project / "a", project / "b"), ("1-2, 4-9", ""))
 
 
 async def test_build_async_gives_the_same(project: Path, caller: Callable[..., Caller]) -> None:

@@ -59,8 +59,8 @@ def test_whether_an_outside_file_exists_is_not_revealed(project: Path, caller: C
 
 def test_a_user_can_allow_more(project: Path, caller: Callable[..., Caller]) -> None:
     (project.parent / "outside.txt").write_text("outside\n")
-    for allowed in ("~/outside.txt", str(project.parent)):
-        assert "outside" in ask(caller(COUNSEL_ALLOWED_DIRS=allowed), "../outside.txt").prompt
+    for setting in ("~/outside.txt", str(project.parent)):
+        assert "outside" in ask(caller(COUNSEL_ALLOWED_DIRS=setting), "../outside.txt").prompt
 
 
 def test_the_root_of_the_disk_is_no_project(project: Path, caller: Callable[..., Caller]) -> None:
@@ -89,7 +89,7 @@ def test_a_folder_reached_by_a_symlink_is_the_same_folder(
 def test_a_symlink_swapped_while_it_is_opened_leads_nowhere(
     project: Path, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check sees the descriptor, so the moment between check and use does not exist."""
+    """The check is made on the descriptor, so there is no moment between check and use."""
     (project.parent / "outside.txt").write_text("outside\n")
     inside, link = project / "inside.txt", project / "link"
     inside.write_text("inside\n")
@@ -115,9 +115,9 @@ def test_a_file_moved_away_while_it_is_opened_is_not_sent(
     path.write_text("text\n")
     real_pin = allowed_folders._pin
 
-    def pin_then_move(named: Path) -> int:
-        pin = real_pin(named)
-        if named == path:
+    def pin_then_move(target: Path) -> int:
+        pin = real_pin(target)
+        if target == path:
             path.unlink()
         return pin
 
@@ -162,16 +162,16 @@ def test_a_symlink_to_itself_is_refused(project: Path, caller: Callable[..., Cal
 def test_the_size_limit(project: Path, caller: Callable[..., Caller]) -> None:
     (project / "just").write_text("x" * 100)
     (project / "over").write_text("x" * 101)
-    limited = caller(COUNSEL_MAX_FILE_BYTES="100")
-    assert ask(limited, "just").sources[0].size == 100
-    error = refused(FileTooLarge, limited, "over")
+    small_limit = caller(COUNSEL_MAX_FILE_BYTES="100")
+    assert ask(small_limit, "just").sources[0].size == 100
+    error = refused(FileTooLarge, small_limit, "over")
     assert (error.fields["file"], error.fields["size"], error.fields["limit"]) == ("over", 101, 100)
 
 
 def test_a_file_that_claims_to_be_empty_is_bounded_too(caller: Callable[..., Caller]) -> None:
-    """Files of /proc say size 0 and hold more."""
-    limited = caller(COUNSEL_ALLOWED_DIRS="/proc", COUNSEL_MAX_FILE_BYTES="10")
-    refused(FileTooLarge, limited, "/proc/self/status")
+    """Files in /proc report size 0 and contain more."""
+    small_limit = caller(COUNSEL_ALLOWED_DIRS="/proc", COUNSEL_MAX_FILE_BYTES="10")
+    refused(FileTooLarge, small_limit, "/proc/self/status")
 
 
 def test_the_number_of_files_is_limited(project: Path, caller: Callable[..., Caller]) -> None:
@@ -181,7 +181,7 @@ def test_the_number_of_files_is_limited(project: Path, caller: Callable[..., Cal
 def test_the_sum_of_all_files_is_limited(
     project: Path, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is sent counts, not what is read: numbers make a file of empty lines nine times as long."""
+    """What is sent counts, not what is read: line numbers make a file of empty lines nine times as long."""
     monkeypatch.setattr(build, "MAX_TOTAL", 1_000)
     for name in "ab":
         (project / name).write_text("x" * 500)

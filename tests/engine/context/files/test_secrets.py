@@ -86,11 +86,11 @@ def test_a_private_key_inside_json_or_utf16_is_refused(project: Path, caller: Ca
     refused(FileNotAllowed, caller(), "wide.txt")
 
 
-@pytest.mark.parametrize("written", ["    client-key-data: {}", '{{"user":{{"client-key-data": "{}"}}}}'])
+@pytest.mark.parametrize("template", ["    client-key-data: {}", '{{"user":{{"client-key-data": "{}"}}}}'])
 def test_a_clusters_client_key_is_refused_by_content(
-    project: Path, caller: Callable[..., Caller], written: str
+    project: Path, caller: Callable[..., Caller], template: str
 ) -> None:
-    (project / "cluster.conf").write_text(written.format("LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQo"))
+    (project / "cluster.conf").write_text(template.format("LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQo"))
     refused(FileNotAllowed, caller(), "cluster.conf")
 
 
@@ -125,9 +125,9 @@ def test_logins_that_a_variable_moved_are_refused_by_any_name(
     (codex / "auth.json").write_text("{}")
     (project / "copy.txt").hardlink_to(codex / "auth.json")
     assert ask(caller(), "copy.txt")
-    moved = caller(CODEX_HOME=str(codex))
-    refused(FileNotAllowed, moved, "codex-home/auth.json")
-    refused(FileNotAllowed, moved, "copy.txt")
+    other_home = caller(CODEX_HOME=str(codex))
+    refused(FileNotAllowed, other_home, "codex-home/auth.json")
+    refused(FileNotAllowed, other_home, "copy.txt")
 
 
 def test_counsels_own_folder_is_refused(project: Path, caller: Callable[..., Caller]) -> None:
@@ -142,7 +142,7 @@ def test_counsels_own_folder_is_refused(project: Path, caller: Callable[..., Cal
 def test_looking_for_secrets_takes_no_hostile_files_time(
     project: Path, caller: Callable[..., Caller], text: str
 ) -> None:
-    """Each of these once made a pattern of this kind run for hours."""
+    """Each of these texts made an earlier pattern run for hours."""
     for name in ("big", ".pypirc", ".npmrc"):
         (project / name).write_text(text * (200_000 // len(text)), newline="")
         assert ask(caller(), name).sources[0].size
