@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from counsel.http.v1 import endpoint
+from counsel.http.v1.calls import Calls
 from fake import FakeAPI
 from support.v1 import V1, served
 
@@ -38,7 +38,7 @@ class Request:
     """One request that is answered when `answered` is set."""
 
     def __init__(self, client: Client | None = None) -> None:
-        self.endpoint = endpoint.V1(cast(Any, None), cast(Any, None))
+        self.calls = Calls(cast(Any, None), cast(Any, None))
         self.client = client
         self.left = asyncio.Event()
         self.begun = asyncio.Event()
@@ -47,7 +47,7 @@ class Request:
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        await self.endpoint.run_while_connected(self._work(), self._receive, self._stopped, self.client)
+        await self.calls.run_while_connected(self._work(), self._receive, self._stopped, self.client)
         self.events.append("over")
 
     async def _work(self) -> None:
@@ -96,7 +96,7 @@ async def test_a_client_that_disconnects_stops_the_work(request_: Request) -> No
 
 
 async def test_a_server_that_closes_stops_the_work_and_cancels_no_job(request_: Request) -> None:
-    await request_.endpoint.close()
+    await request_.calls.close()
     await request_.task
     assert request_.events == ["cancelled", "over"]
 

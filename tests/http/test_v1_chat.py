@@ -13,7 +13,7 @@ import anthropic
 import openai
 import pytest
 
-from counsel.http.v1 import endpoint
+from counsel.http.v1.calls import Calls
 from fake import FakeAPI
 from support import v1_views
 from support.api_client import TOKEN
@@ -296,7 +296,7 @@ async def test_a_bug_has_the_apis_shape_and_is_not_tried_again(
     def broken(*_: Any) -> None:
         raise ValueError
 
-    monkeypatch.setattr(endpoint.V1, "submit", broken)
+    monkeypatch.setattr(Calls, "submit", broken)
     body = {"model": "gpt-5", "max_tokens": 9, "messages": ASK["messages"]}
     body = {"model": "gpt-5", "input": "x"} if path == "/v1/responses" else body
     async with v1.session.post(path, json=body) as answer:
