@@ -52,14 +52,14 @@ async def reply_to(path: str, data: bytes) -> bytes:
 async def test_nothing_but_hello_is_accepted_first(path: Any, line: bytes) -> None:
     socket, daemon = path
     assert b"refused" in await reply_to(socket, line + b"\n")
-    assert not daemon._over.done()
+    assert not daemon._end_reason.done()
 
 
 async def test_another_users_handover_is_ignored(path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     socket, daemon = path
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     assert b"another user" in await reply_to(socket, b'@{"handover":true}\n')
-    assert not daemon._over.done()
+    assert not daemon._end_reason.done()
     assert not daemon.connections
 
 

@@ -178,8 +178,8 @@ def client_lines(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_line_that_never_ends_is_dropped_and_the_next_one_read() -> None:
     lines: list[bytes] = []
     refusals: list[Any] = []
-    unfinished = jsonlines.Unfinished()
-    splitter = Splitter(lines.append, refusals.append, longest=1_000, unfinished=unfinished)
+    unfinished = jsonlines.UnfinishedBytes()
+    splitter = Splitter(lines.append, refusals.append, longest=1_000, total=unfinished)
     for part in (b"a" * 600, b"b" * 600, b"c" * 600, b"d\nnext\n", b"e" * 900, b"e" * 900, b"\nlast", b"\n"):
         splitter.feed(part)
         assert unfinished.bytes <= 1_000
@@ -189,11 +189,9 @@ def test_a_line_that_never_ends_is_dropped_and_the_next_one_read() -> None:
 
 def test_all_unfinished_lines_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MOST_UNFINISHED", 1_000)
-    unfinished = jsonlines.Unfinished()
+    unfinished = jsonlines.UnfinishedBytes()
     refusals: list[Any] = []
-    splitters = [
-        Splitter(lambda _: pytest.fail("a line"), refusals.append, unfinished=unfinished) for _ in range(3)
-    ]
+    splitters = [Splitter(lambda _: pytest.fail("a line"), refusals.append, total=unfinished) for _ in range(3)]
     for splitter in splitters:
         splitter.feed(b"x" * 400)
         assert unfinished.bytes <= 1_000

@@ -111,7 +111,7 @@ async def test_the_command_lines_client_waits_for_a_daemon_that_starts_at_last(
     await engine.close()
     kill_daemon(home)
     fails.write_text("it broke.\n" * 1000)
-    monkeypatch.setattr("counsel.daemon.rpc_client.STATED_AT_FIRST", 0.5)
+    monkeypatch.setattr("counsel.daemon.rpc_client.FIRST_FAILING_LIMIT", 0.5)
     with pytest.raises(Internal, match=r"did not start: it broke\. See"):
         await connect()
 
@@ -151,7 +151,7 @@ async def test_a_daemon_whose_queue_is_full_is_waited_for_and_no_other_is_starte
 async def test_a_front_that_is_suspended_while_it_starts_the_daemon_blocks_no_other(home: Path) -> None:
     lock = locks.take(f"{run_paths.run_folder(str(home))}/spawn.lock")
     assert lock is not None
-    script = f"import runpy; from counsel.front import launcher; launcher.STARTER = 1.0; runpy.run_path({str(FRONT)!r}, run_name='__main__')"
+    script = f"import runpy; from counsel.front import launcher; launcher.STARTER_TIMEOUT = 1.0; runpy.run_path({str(FRONT)!r}, run_name='__main__')"
     async with StdioClient(home, command=[sys.executable, "-c", script]) as client:
         await client.initialize()
         assert await client.text("echo") == "echo"

@@ -9,7 +9,7 @@ import pytest
 
 from counsel.front.bounded_lines import TooLong
 from counsel.mcp import jsonlines
-from counsel.mcp.jsonlines import LinePipe, Splitter, Unfinished
+from counsel.mcp.jsonlines import LinePipe, Splitter, UnfinishedBytes
 
 
 class Transport(asyncio.Transport):
@@ -47,33 +47,33 @@ class Transport(asyncio.Transport):
 
 def test_unfinished_lines_count_until_they_end() -> None:
     lines: list[bytes] = []
-    together = Unfinished()
-    splitter = Splitter(lines.append, lambda _: None, unfinished=together)
+    total = UnfinishedBytes()
+    splitter = Splitter(lines.append, lambda _: None, total=total)
     splitter.feed(b"one\ntwo")
-    assert (lines, together.bytes) == ([b"one"], 3)
+    assert (lines, total.bytes) == ([b"one"], 3)
     splitter.feed(b"!\n \n")
-    assert (lines, together.bytes) == ([b"one", b"two!"], 0)
+    assert (lines, total.bytes) == ([b"one", b"two!"], 0)
     splitter.feed(b"three")
     splitter.end()
-    assert (lines, together.bytes) == ([b"one", b"two!", b"three"], 0)
+    assert (lines, total.bytes) == ([b"one", b"two!", b"three"], 0)
     splitter.feed(b"four")
     splitter.drop()
     splitter.end()
-    assert (lines[3:], together.bytes) == ([], 0)
+    assert (lines[3:], total.bytes) == ([], 0)
 
 
 def test_all_unfinished_lines_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jsonlines, "MOST_UNFINISHED", 10)
     lines: list[bytes] = []
     refused: list[TooLong] = []
-    together = Unfinished()
-    first = Splitter(lines.append, refused.append, unfinished=together)
-    second = Splitter(lines.append, refused.append, unfinished=together)
+    total = UnfinishedBytes()
+    first = Splitter(lines.append, refused.append, total=total)
+    second = Splitter(lines.append, refused.append, total=total)
     first.feed(b"x" * 6)
     second.feed(b"y" * 4)
-    assert together.bytes == 10
+    assert total.bytes == 10
     second.feed(b"y")
-    assert together.bytes == 6  # the one that went too far loses its line
+    assert total.bytes == 6  # the one that went too far loses its line
     second.feed(b"y\nnext\n")
     assert [line.size for line in refused] == [6]
     assert lines == [b"next"]
@@ -84,7 +84,7 @@ def test_all_unfinished_lines_together_have_a_limit(monkeypatch: pytest.MonkeyPa
 def test_a_line_may_be_as_long_as_allowed() -> None:
     lines: list[bytes] = []
     refused: list[TooLong] = []
-    splitter = Splitter(lines.append, refused.append, longest=5, unfinished=Unfinished())
+    splitter = Splitter(lines.append, refused.append, longest=5, total=UnfinishedBytes())
     splitter.feed(b"12345\n")
     splitter.feed(b"123456\n")
     assert (lines, [line.size for line in refused]) == ([b"12345"], [6])

@@ -17,7 +17,7 @@ from counsel.job_events import (
     Wait,
     Waiting,
 )
-from counsel.mcp.progress import Growing
+from counsel.mcp.progress import LiveText
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def failed(model: str, slot: str = "a") -> ModelFailed:
     return ModelFailed(0, 0.0, slot, model, "initial", Internal("x"))
 
 
-def growing(*events: Any) -> Growing:
-    text = Growing()
+def growing(*events: Any) -> LiveText:
+    text = LiveText()
     for event in events:
         text.add(event)
     return text
@@ -53,64 +53,64 @@ def growing(*events: Any) -> Growing:
 async def test_before_the_first_model_there_is_the_time(clock: list[float]) -> None:
     job = growing()
     clock[0] += 3
-    assert (job.shown(), job.size, job.grown.is_set()) == ("starting (3 s)", 0, False)
+    assert (job.message(), job.size, job.changed.is_set()) == ("starting (3 s)", 0, False)
 
 
 async def test_a_model_without_text_is_thinking(clock: list[float]) -> None:
     job = growing(started("gpt"))
     clock[0] += 7
-    assert job.shown() == "gpt is thinking (7 s)"
-    assert not job.grown.is_set()
+    assert job.message() == "gpt is thinking (7 s)"
+    assert not job.changed.is_set()
     job.beat()
     assert job.size == 1  # a greater number each time
 
 
 async def test_text_is_shown_from_its_end_and_silence_is_named(clock: list[float]) -> None:
     job = growing(started("gpt"), text("Hello"))
-    assert (job.shown(), job.size, job.grown.is_set()) == ("Hello", 5, True)
+    assert (job.message(), job.size, job.changed.is_set()) == ("Hello", 5, True)
     clock[0] += 3.9
-    assert job.shown() == "Hello"
+    assert job.message() == "Hello"
     clock[0] += 0.1
-    assert job.shown() == "Hello [silent for 4 s]"
+    assert job.message() == "Hello [silent for 4 s]"
     job.add(text(" there", 5))
-    assert (job.shown(), job.size) == ("Hello there", 11)
+    assert (job.message(), job.size) == ("Hello there", 11)
 
 
 async def test_a_long_text_begins_with_a_word(clock: list[float]) -> None:
     words = " ".join(f"word{number}" for number in range(100))
-    shown = growing(started("gpt"), text(words)).shown()
+    shown = growing(started("gpt"), text(words)).message()
     assert shown.startswith("…word")
     assert words.endswith(shown[1:])
     assert 190 <= len(shown) <= 200
-    assert growing(started("gpt"), text("x" * 200)).shown() == "x" * 200
-    assert growing(started("gpt"), text("x" * 201)).shown() == "…" + "x" * 199
+    assert growing(started("gpt"), text("x" * 200)).message() == "x" * 200
+    assert growing(started("gpt"), text("x" * 201)).message() == "…" + "x" * 199
     late = "x" * 150 + " " + "y" * 99  # a gap in the second half: the text is not cut there
-    assert growing(started("gpt"), text("x" * 200 + late)).shown() == "…" + ("x" * 200 + late)[-199:]
+    assert growing(started("gpt"), text("x" * 200 + late)).message() == "…" + ("x" * 200 + late)[-199:]
 
 
 async def test_several_models_have_a_line_each(clock: list[float]) -> None:
     job = growing(started("one", "a"), started("two", "b"), text("First\n line", slot="a"))
-    assert job.shown() == "one: First line\ntwo is thinking (0 s)"
+    assert job.message() == "one: First line\ntwo is thinking (0 s)"
     size = job.size
     job.add(finished("one", "a"))
-    assert (job.shown(), job.size) == ("one: done\ntwo is thinking (0 s)", size + 1)
+    assert (job.message(), job.size) == ("one: done\ntwo is thinking (0 s)", size + 1)
     job.add(failed("two", "b"))
-    assert job.shown() == "one: done\ntwo: failed"
-    each = growing(started("one", "a"), started("two", "b"), text("x" * 300, slot="b")).shown()
+    assert job.message() == "one: done\ntwo: failed"
+    each = growing(started("one", "a"), started("two", "b"), text("x" * 300, slot="b")).message()
     assert each == "one is thinking (0 s)\ntwo: …" + "x" * (100 - 3 - 3 - 1)
 
 
 async def test_a_single_model_that_ends_is_no_news(clock: list[float]) -> None:
     job = growing(started("one"), text("Hi"))
-    job.grown.clear()
+    job.changed.clear()
     job.add(finished("one"))
-    assert (job.shown(), job.size, job.grown.is_set()) == ("Hi", 2, False)
+    assert (job.message(), job.size, job.changed.is_set()) == ("Hi", 2, False)
 
 
 async def test_many_models_keep_a_few_words_each(clock: list[float]) -> None:
     events = [started(f"model-{number}", str(number)) for number in range(20)]
     texts = [text("y" * 100, slot=str(number)) for number in range(20)]
-    lines = growing(*events, *texts).shown().split("\n")
+    lines = growing(*events, *texts).message().split("\n")
     assert lines == [f"model-{number}: …" + "y" * 23 for number in range(20)]
 
 
@@ -121,26 +121,26 @@ async def test_a_restart_is_noted_until_the_next_phase(clock: list[float]) -> No
     job.add(again)
     assert job.size == size + 1
     note = "[gpt starts again; its partial answer is discarded. It broke.]"
-    assert job.shown() == note
+    assert job.message() == note
     job.add(started("gpt"))
-    assert job.shown() == note
+    assert job.message() == note
     job.add(text("Hello"))
-    assert job.shown() == f"{note}\n\nHello"
+    assert job.message() == f"{note}\n\nHello"
     job.add(PhaseStarted(0, 0.0, "", "refined"))
-    assert job.shown() == "Hello"
+    assert job.message() == "Hello"
 
 
 async def test_waiting_is_told_until_a_model_starts(clock: list[float]) -> None:
     wait = Wait("turn", "the answer before it")
     job = growing(Waiting(0, 0.0, "a", wait))
-    assert (job.size, job.shown()) == (0, "starting (0 s)")  # of one model, not of the job
+    assert (job.size, job.message()) == (0, "starting (0 s)")  # of one model, not of the job
     job.add(Waiting(0, 0.0, "", wait))
-    assert (job.shown(), job.size) == (f"[waits for {wait.text}]", 1)
+    assert (job.message(), job.size) == (f"[waits for {wait.text}]", 1)
     job.add(Waiting(0, 0.0, "", None))
     assert job.size == 1
     job.add(started("gpt"))
-    assert job.shown() == "gpt is thinking (0 s)"
+    assert job.message() == "gpt is thinking (0 s)"
 
 
 async def test_text_of_a_slot_that_was_not_announced_is_shown(clock: list[float]) -> None:
-    assert growing(text("Hello", slot="late")).shown() == "Hello"
+    assert growing(text("Hello", slot="late")).message() == "Hello"

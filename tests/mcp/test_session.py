@@ -353,39 +353,39 @@ async def test_lists_without_entries(client: SessionClient) -> None:
 
 
 def test_progress_keeps_the_text_before_the_discarded_part() -> None:
-    growing = progress.Growing()
+    growing = progress.LiveText()
     growing.add(event_from(1, 0.0, "model_started", "0", {"model": "claude"}))
     growing.add(event_from(1, 0.0, "text", "0", {"text": "x" * progress.REPORT_TEXT + "void", "offset": 0}))
     about = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke."}
     growing.add(event_from(2, 0.0, "restarted", "0", {**about, "offset": progress.REPORT_TEXT}))
     before = growing.size
     growing.add(event_from(2, 0.0, "text", "0", {"text": "good", "offset": progress.REPORT_TEXT}))
-    note, text = growing.shown().split("\n\n")
+    note, text = growing.message().split("\n\n")
     assert note == "[claude starts again; the end of its answer is discarded. It broke.]"
     assert text.removeprefix("…").strip("x") == "good"
     assert growing.size > before > progress.REPORT_TEXT
 
 
 def test_progress_is_the_end_of_the_text_cut_at_a_word() -> None:
-    growing = progress.Growing()
+    growing = progress.LiveText()
     growing.add(event_from(1, 0.0, "model_started", "0", {"model": "gpt-5"}))
     text = " ".join(f"word{number}" for number in range(500))
     growing.add(event_from(1, 0.0, "text", "0", {"text": text, "offset": 0}))
-    shown = growing.shown()
+    shown = growing.message()
     assert len(shown) <= progress.REPORT_TEXT
     assert shown.startswith("…word")
     assert shown.endswith("word499")
 
 
 def test_progress_of_several_models_is_a_line_each() -> None:
-    growing = progress.Growing()
+    growing = progress.LiveText()
     for slot, model in enumerate(("gpt-5", "opus", "grok-4")):
         growing.add(event_from(1, 0.0, "model_started", str(slot), {"model": model}))
     growing.add(event_from(1, 0.0, "text", "0", {"text": "one\n\ntwo " * 100 + "end", "offset": 0}))
     growing.add(event_from(1, 0.0, "model_finished", "1", {}))
-    first, second, third = growing.shown().split("\n")
+    first, second, third = growing.message().split("\n")
     assert first.startswith("gpt-5: …")
     assert first.endswith("end")
     assert second == "opus: done"
     assert third == "grok-4 is thinking (0 s)"
-    assert len(growing.shown()) <= progress.REPORT_TEXT
+    assert len(growing.message()) <= progress.REPORT_TEXT

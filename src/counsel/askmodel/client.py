@@ -1,10 +1,10 @@
-"""A client of a session's askModel socket, standard library only: copy it or import it.
+"""A client of a session's askModel socket. Standard library only: copy it or import it.
 
     client = AskClient(path)                       # the `socket` that `counsel ask-service` printed
     answer = client.ask("codex", "Is this lock needed?", session_tag="review", on_partial=print)
 
-Safe to use from many threads: each request has a connection of its own. The client waits for a service that is being
-restarted, with growing pauses, and repeats a request whose connection broke: the service has cancelled the first.
+Thread-safe: each request has its own connection. While a service restarts, the client tries again with growing pauses.
+It repeats a request whose connection broke, since the service has cancelled the first one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
 
 
 class AskError(Exception):
-    """A failure; `code` is one of counsel's error codes, `details` its fields."""
+    """A failure. `code` is one of counsel's error codes, `details` has its fields."""
 
     def __init__(
         self, message: str, code: str = "INTERNAL", details: dict[str, object] | None = None
@@ -44,7 +44,7 @@ class AskError(Exception):
 
 
 class AskClient:
-    """`timeout` limits a request with all its attempts; `patience` is how long to wait for a missing service."""
+    """Asks one service. `timeout`: seconds for a request with all attempts; `patience`: for a missing service."""
 
     def __init__(
         self, path: str, *, timeout: float = 600.0, patience: float = 10.0, attempts: int = 3
@@ -63,9 +63,10 @@ class AskClient:
         on_partial: Callable[[str, int], None] | None = None,
         on_restart: Callable[[dict[str, Any]], None] | None = None,
     ) -> Answer:
-        """The answer, or `AskError`. `on_partial` gets each piece and its offset: text behind that offset is discarded.
+        """Return the answer or raise `AskError`.
 
-        `on_restart` is called when text is discarded, with the reason and the model that answers now; an empty piece follows.
+        `on_partial` gets each piece with its offset; earlier text after that offset is discarded. When text is
+        discarded, `on_restart` gets the reason and the model that answers now, then `on_partial` an empty piece.
         """
         request = {
             "requestId": f"askmodel_{uuid.uuid4().hex}",
@@ -75,10 +76,10 @@ class AskClient:
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "stream": on_partial is not None,
         }
-        until = time.monotonic() + self.timeout
+        deadline = time.monotonic() + self.timeout
         for attempt in range(1, self.attempts + 1):
             try:
-                return self._try(request, until, on_partial, on_restart)
+                return self._try(request, deadline, on_partial, on_restart)
             except TimeoutError:
                 raise AskError(f"No answer within {self.timeout:g} s.", "TIMEOUT") from None
             except OSError as error:
@@ -90,14 +91,14 @@ class AskClient:
     def _try(
         self,
         request: dict[str, Any],
-        until: float,
+        deadline: float,
         on_partial: Callable[[str, int], None] | None,
         on_restart: Callable[[dict[str, Any]], None] | None,
     ) -> Answer:
-        with self._connected(until) as connection:
-            connection.settimeout(_remaining(until))
+        with self._connect(deadline) as connection:
+            connection.settimeout(_remaining(deadline))
             connection.sendall(json.dumps(request).encode() + b"\n")
-            for line in _lines(connection, until):
+            for line in _lines(connection, deadline):
                 if line.get("requestId") != request["requestId"]:
                     if line.get("requestId") is None and line.get("error"):  # it could not parse our line
                         raise AskError(line["error"], line.get("code", "INTERNAL"), line.get("details"))
@@ -115,17 +116,17 @@ class AskClient:
                         line.get("continuationId"),
                         line.get("metadata") or {},
                     )
-        raise ConnectionResetError("it disconnected before its answer")
+        raise ConnectionResetError("it disconnected before it answered")
 
-    def _connected(self, until: float) -> socket.socket:
-        pause, patience = _FIRST_PAUSE, min(until, time.monotonic() + self.patience)
+    def _connect(self, deadline: float) -> socket.socket:
+        pause, give_up_at = _FIRST_PAUSE, min(deadline, time.monotonic() + self.patience)
         while True:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
                 connection.connect(self.path)
             except OSError:
                 connection.close()
-                if time.monotonic() + pause > patience:
+                if time.monotonic() + pause > give_up_at:
                     raise
                 time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many clients do not retry at once
                 pause = min(2 * pause, _LONGEST_PAUSE)
@@ -133,22 +134,22 @@ class AskClient:
                 return connection
 
 
-def _remaining(until: float) -> float:
-    remaining = until - time.monotonic()
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise TimeoutError
     return remaining
 
 
-def _lines(connection: socket.socket, until: float) -> Iterator[dict[str, Any]]:
+def _lines(connection: socket.socket, deadline: float) -> Iterator[dict[str, Any]]:
     buffer = bytearray()
     while True:
-        connection.settimeout(_remaining(until))
+        connection.settimeout(_remaining(deadline))
         data = connection.recv(_CHUNK)
         if not data:
             return
         buffer += data
         if b"\n" in data:
-            *whole, rest = bytes(buffer).split(b"\n")
+            *lines, rest = bytes(buffer).split(b"\n")
             buffer = bytearray(rest)
-            yield from (json.loads(line) for line in whole if line.strip())
+            yield from (json.loads(line) for line in lines if line.strip())

@@ -1,6 +1,6 @@
-"""Finds the end of a JSON object that was sent without a newline: askModel's first clients send none and wait.
+"""Finds the end of a JSON object that was sent without a newline, as askModel's first clients do.
 
-Every byte is examined once, however the object is split; the whole object is parsed once.
+However an object is split, each byte is scanned once, and the object is parsed once.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ import re
 
 from counsel.front.json_messages import DEEPEST, MOST_VALUES
 
-_MOST_MARKS = 8 * MOST_VALUES  # quotes and brackets of one object; more are not parsed either
-_STRING = re.compile(
-    rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL
-).match  # up to a quote, or a backslash that ends the piece
+_MOST_MARKS = 8 * MOST_VALUES  # quotes and brackets of one object; the parser refuses objects with more
+# up to a quote, or to a backslash at the end of the piece
+_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL).match
 _MARK = re.compile(rb'["{}\[\]]').search
 
 
 class NewlineInserter:
-    """`feed` bytes, get the same bytes with a newline after each object that has none."""
+    """Takes bytes (`feed`) and returns them with a newline after each object that has none."""
 
     __slots__ = ("_at_start", "_depth", "_escaped", "_in_string", "_marks", "_off")
 
@@ -25,14 +24,15 @@ class NewlineInserter:
         self._reset()
 
     def _reset(self) -> None:
-        self._at_start, self._off = True, False
+        self._at_start = True
+        self._off = False  # leave the rest of the line as it is: not an object that the parser accepts
         self._depth = self._marks = 0
         self._in_string = self._escaped = False
 
     def feed(self, data: bytes) -> bytes:
-        first, *others = data.split(b"\n")
+        first, *rest = data.split(b"\n")
         lines = [self._line(first)]
-        for line in others:
+        for line in rest:
             self._reset()
             lines.append(self._line(line))
         return b"\n".join(lines)
@@ -53,7 +53,7 @@ class NewlineInserter:
         return [*pieces, data[begin:]] if pieces else []
 
     def _starts(self, data: bytes, at: int) -> bool:
-        """Whether an object starts here, perhaps after white space. Anything else is left to the line's parser."""
+        """Whether an object starts here, perhaps after white space. Anything else is left to the parser."""
         rest = data[at : at + 64].lstrip()
         if rest[:1] == b"{":
             return True
@@ -61,7 +61,7 @@ class NewlineInserter:
         return False
 
     def _next(self, data: bytes, at: int) -> int:
-        """One step: the rest of a string, or up to the next quote or bracket. Returns its end."""
+        """Scan the rest of a string, or up to the next quote or bracket. Return its end."""
         if self._in_string:
             return self._through_string(data, at)
         match = _MARK(data, at)
@@ -84,7 +84,7 @@ class NewlineInserter:
         end = match.end() if match else at
         if end >= len(data):
             return len(data)
-        if data[end] == ord("\\"):  # the last byte: what it escapes comes with the next piece
+        if data[end] == ord("\\"):  # the last byte; the byte that it escapes is in the next piece
             self._escaped = True
             return len(data)
         self._in_string = False

@@ -1,6 +1,6 @@
 """askModel without MCP: one unix socket per session, for programs that host agents (docs/use/askmodel.md).
 
-Lines of JSON, any number of requests at once on one connection (an object without a newline is accepted, too):
+Lines of JSON, with any number of concurrent requests on one connection (an object without a newline is accepted, too):
 
     in    {"requestId", "model", "prompt", "sessionTag"?, "timestamp"?, "stream"?, "tools"?}
           {"requestId", "cancel": true}
@@ -9,8 +9,8 @@ Lines of JSON, any number of requests at once on one connection (an object witho
           {"requestId", "text", "error": null, …}       the answer
           {"requestId", "text": null, "error": "what happened, what to do", "code", …}
 
-A line that cannot be parsed is answered with an error. A client that disconnects cancels its requests. Tags on a session's
-socket belong to that session.
+A line that cannot be parsed is answered with an error. When a client disconnects, its requests are cancelled. Tags on a
+session's socket belong to that session.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ class AskService:
         self._server: asyncio.Server | None = None
         self._bound: locks.Identity | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        # The oldest is closed when there are too many connections.
-        self.idle: PendingConnections[Connection] = PendingConnections()
+        self.idle: PendingConnections[Connection] = PendingConnections()  # of too many, the oldest is closed
         self._most = most_connections(MOST_CONNECTIONS)
 
     async def __aenter__(self) -> Self:
@@ -113,7 +112,7 @@ class AskService:
             writer.close()
 
     def _admit(self, writer: asyncio.StreamWriter) -> bool:
-        """Close the connection that has been idle for longest, if there are too many."""
+        """Whether there is room for a connection; the one that has been idle for longest is closed if necessary."""
         if len(self._connections) <= self._most:
             return True
         if oldest := self.idle.oldest():
@@ -121,9 +120,9 @@ class AskService:
             oldest.close_idle()
             return True
         busy = RateLimited(
-            f"{self._most} connections are busy.", hint="Close one, or use one for all requests."
+            f"All {self._most} connections are busy.", hint="Close one, or send all requests over one."
         )
-        writer.write(encode(_failed(None, busy)))
+        writer.write(encode(_failure(None, busy)))
         return False
 
 
@@ -144,20 +143,20 @@ class Connection:
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         lines: deque[bytes] = deque()
-        objects, split = NewlineInserter(), Splitter(lines.append, self._refuse)
+        objects, splitter = NewlineInserter(), Splitter(lines.append, self._refuse)
         self._service.idle.add(self)
         try:
             while data := await reader.read(_CHUNK):
-                split.feed(objects.feed(data))
+                splitter.feed(objects.feed(data))
                 while lines:
                     await self._handle(lines)
         finally:
-            split.drop()
+            splitter.drop()
             await self._cancel_all()
             self._service.idle.discard(self)
 
     async def _handle(self, lines: deque[bytes]) -> None:
-        """Handle some lines, then let others have their turn; wait until the client has read its answers."""
+        """Handle some lines; then wait until the client has read its answers, and let other connections run."""
         for _ in range(min(LINES_AT_ONCE, len(lines))):
             self._line(lines.popleft())
         await self._writer.drain()
@@ -169,18 +168,18 @@ class Connection:
         if self._writer.transport.get_write_buffer_size():  # it does not read
             self._writer.transport.abort()
         else:
-            self._send(_failed(None, busy))
+            self._send(_failure(None, busy))
             self._writer.close()
 
     async def _cancel_all(self) -> None:
-        """The client is gone: cancel its requests, also at the providers."""
+        """Cancel the requests of a client that is gone, at the providers, too."""
         tasks = [active.task for active in self._requests.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _refuse(self, line: TooLong) -> None:
-        self._send(_failed(None, InvalidArgument(line.message)))
+        self._send(_failure(None, InvalidArgument(line.message)))
 
     def _line(self, data: bytes) -> None:
         request_id: str | None = None
@@ -195,10 +194,10 @@ class Connection:
             else:
                 self._begin(request_id, message)
         except CounselError as error:
-            self._send(_failed(request_id, error))
+            self._send(_failure(request_id, error))
 
     def _unused_id(self, message: Json) -> str | None:
-        """The requestId, or None if it is missing, invalid, or in use: an error would look like that request's answer."""
+        """The requestId; None if it is missing or invalid, or in use (an error would look like that request's answer)."""
         request_id = message.get("requestId")
         valid = isinstance(request_id, str) and len(request_id) <= LONGEST_ID
         return request_id if valid and request_id not in self._requests else None
@@ -227,16 +226,16 @@ class Connection:
 
     async def _answer(self, request_id: str, active: _ActiveRequest, request: ChatRequest) -> None:
         try:
-            response = _answered(request_id, await tool_call.run(active.call, request, background=False))
+            response = _success(request_id, await tool_call.run(active.call, request, background=False))
         except CounselError as error:
-            response = _failed(request_id, error)
+            response = _failure(request_id, error)
         except asyncio.CancelledError:
             await self._stop_following(active)
             if active.call.leaving != "cancelled":
                 raise
-            response = _failed(request_id, Cancelled("The request was cancelled."))
+            response = _failure(request_id, Cancelled("The request was cancelled."))
         except Exception as error:  # noqa: BLE001 - a bug in one request must not end the others
-            response = _failed(request_id, Internal(f"Internal error ({type(error).__name__})."))
+            response = _failure(request_id, Internal(f"Internal error ({type(error).__name__})."))
         finally:
             self._requests.pop(request_id, None)
             if not self._requests:
@@ -254,7 +253,7 @@ class Connection:
         active.partials = asyncio.ensure_future(self._send_partials(request_id, job))
 
     async def _send_partials(self, request_id: str, job: str) -> None:
-        """A slow reader delays only its own request, and nothing is dropped."""
+        """Send the job's text as it arrives. A slow reader delays only its own request; nothing is dropped."""
         async for event in self._service.engine.follow(job):
             if isinstance(event, TextAdded | Restarted):
                 self._send({"requestId": request_id, **_partial(event)})
@@ -298,11 +297,11 @@ _QUESTION, _CANCEL = _checker("requestId", "model", "prompt"), _checker("request
 
 
 def _check(message: Json) -> Json:
-    """The fields that were given."""
-    checked: Json = (_CANCEL if message.get("cancel") else _QUESTION).check(message)
-    if len(checked["requestId"]) > LONGEST_ID:
+    """The message's fields, checked."""
+    fields: Json = (_CANCEL if message.get("cancel") else _QUESTION).check(message)
+    if len(fields["requestId"]) > LONGEST_ID:
         raise InvalidArgument(f"requestId may have at most {LONGEST_ID:,} characters.")
-    return checked
+    return fields
 
 
 def _request(service: AskService, message: Json) -> ChatRequest:
@@ -318,14 +317,15 @@ def _request(service: AskService, message: Json) -> ChatRequest:
 
 
 def _partial(event: TextAdded | Restarted) -> dict[str, object]:
-    """Also correct for a reader that knows only `partial` and `offset`: an empty piece discards the text behind it."""
+    """A piece of text. A restart is an empty piece: even for a client that knows only `partial` and `offset`, it
+    discards the text after the offset."""
     if isinstance(event, TextAdded):
         return {"partial": event.text, "offset": event.offset}
     about = {name: value for name, value in event.data.items() if name not in {"offset", "phase"}}
     return {"partial": "", "offset": event.offset, "restarted": about}
 
 
-def _answered(request_id: str, result: Result | Accepted) -> dict[str, object]:
+def _success(request_id: str, result: Result | Accepted) -> dict[str, object]:
     return {
         "requestId": request_id,
         "text": result.content,
@@ -337,7 +337,7 @@ def _answered(request_id: str, result: Result | Accepted) -> dict[str, object]:
     }
 
 
-def _failed(request_id: str | None, error: CounselError) -> Json:
+def _failure(request_id: str | None, error: CounselError) -> Json:
     return {
         "requestId": request_id,
         "text": None,
@@ -351,7 +351,7 @@ def _failed(request_id: str | None, error: CounselError) -> Json:
 
 
 class _Lease:
-    """A lock that proves that a session is served; the kernel lets go of it whatever happens to us."""
+    """A lock that proves that a session is served. The kernel releases it however this process ends."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -362,7 +362,7 @@ class _Lease:
         return self._file is not None
 
     def _holds(self) -> bool:
-        """Whether the lock's path still names our lock: else the folder was replaced, and its files are another's."""
+        """Whether the lock's path still names our lock. If not, the folder was replaced, and its files are not ours."""
         return self._file is not None and locks.is_at(self._file, self._path)
 
     def remove(self, path: str) -> None:
@@ -378,7 +378,7 @@ class _Lease:
 
 
 def sweep(folder: Path) -> None:
-    """Remove sockets whose service was killed."""
+    """Remove the sockets of killed services."""
     for lock in folder.glob("ask-*.sock.lock"):
         lease = _Lease(str(lock))
         if lease.take():

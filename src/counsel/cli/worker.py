@@ -48,7 +48,7 @@ def worker(concurrency: int | None, probe_port: int | None, database: str | None
 
 async def _run(settings: Settings, port: int | None) -> None:
     from counsel import caller, logs, tracing
-    from counsel.daemon.draining import until_hurried
+    from counsel.daemon.draining import until_second_signal
     from counsel.daemon.process_limits import prepare_process
     from counsel.daemon.server import whole_engine
 
@@ -67,7 +67,7 @@ async def _run(settings: Settings, port: int | None) -> None:
             settings,
             f"counsel worker takes no more jobs; running ones have {settings.drain_seconds} seconds to finish.",
         )
-        await until_hurried(engine.drain(settings.drain_seconds), hurry)
+        await until_second_signal(engine.drain(settings.drain_seconds), hurry)
         if probes is not None:
             probes.close()
     finally:

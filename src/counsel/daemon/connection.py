@@ -1,16 +1,16 @@
 """One connection to the daemon's socket: a stdio front that relays a client's MCP, or a program that uses the engine.
 
-Lines of JSON. A line that starts with `@` is between the front and us; all others are MCP, passed on unchanged.
+Lines of JSON. Lines that start with `@` are between the front and the daemon; all others are MCP, passed on unchanged.
 
-    front → daemon   @{"hello": {role, version, agent, cwd, env, initialize}}   first, and once
-                     @{"initialize": params}       the client has sent `initialize` (the front has answered it)
-                     @{"key": k, "waited": s}      names the call in the next line, also when it is sent again, and the
-                                                   seconds that its client has waited; "new": true the first time
-                     @{"handover": true}           a newer release is running: store everything and exit
+    front → daemon   @{"hello": {role, version, agent, cwd, env, initialize}}   the first line, once
+                     @{"initialize": params}       the client has sent `initialize`, and the front has answered it
+                     @{"key": k, "waited": s}      before a call: its key, the same each time the call is sent, and
+                                                   the seconds that its client has waited; "new": true the first time
+                     @{"handover": true}           from a newer release: store everything and exit
     daemon → front   @{"hello": {version, pid}}    or @{"refused": why}
                      @{"job": id, "id": n}         request n became this job
-                     @{"done": n, "answered": b}   the next line answers request n; or it was cancelled and has no answer
-                     @{"leaving": why}             an orderly exit: no need to start another daemon at once
+                     @{"done": n, "answered": b}   the next line answers request n; if b is false, there is no answer
+                     @{"leaving": why}             an orderly exit: do not start another daemon at once
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LONGEST_KEY = 200  # characters
 MOST_WAITED = 86_400  # seconds
 
 
-# a front's line before each call, as it writes it: parsing the JSON takes five times as long
+# the line that a front writes before each call: parsing it as JSON takes five times as long
 _CALL = re.compile(
     rb'@\{"key":"([0-9a-f]{4}\.[0-9a-f]{28})","waited":([0-9]{1,4}\.[0-9])(,"new":true)?\}'
 ).fullmatch
@@ -79,12 +79,12 @@ class Connection:
         self._hello_timer: asyncio.TimerHandle | None = None
 
     def about(self) -> ConnectedClient:
-        """For `counsel daemon status`: the client, and nothing that it sent."""
+        """What `counsel daemon status` shows: the client, and nothing of what it sent."""
         client = self._mcp.session.protocol_state.client if self._mcp else self.role
         return {"client": client, "agent": self._hello.get("agent"), "version": self._hello.get("version")}
 
     def _connected(self) -> None:
-        """Before a line is read: check the user, and the number of connections."""
+        """Check the user and the number of connections, before any line is read."""
         assert self.pipe.transport is not None  # it has just been set
         if peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
             self._refuse("this daemon belongs to another user")
@@ -107,7 +107,7 @@ class Connection:
     def _too_long(self, line: TooLong) -> None:
         if self._mcp is not None:
             self._mcp.refuse(line)
-        else:  # a program waits for an answer by its number, and the number is lost
+        else:  # the request's number is lost, so it cannot be answered
             self._refuse(line.message if self.role else f"a hello may have at most {LARGEST_HELLO:,} bytes")
 
     def _line(self, data: bytes) -> None:
@@ -123,7 +123,7 @@ class Connection:
 
     def _take(self, data: bytes) -> None:
         if self.server.retired and self._is_new(data):
-            return  # its front sends it to the next daemon as soon as we have closed
+            return  # the front sends it to the next daemon when this connection closes
         if (call := _CALL(data)) and self.role:
             key = call[1].decode()
             self._key, self._waited = NewKey(key) if call[3] else key, float(call[2])
@@ -138,7 +138,7 @@ class Connection:
             self._refuse("the first line must be a hello")
 
     def _is_new(self, data: bytes) -> bool:
-        """Whether a line is a new request, not about one that is in progress here."""
+        """Whether a line is a new request, rather than about one that is in progress here."""
         if data.startswith(b"@"):
             return False
         if self._rpc is not None:
@@ -194,9 +194,9 @@ class Connection:
         self.pipe.write(_control_line({"hello": {"version": __version__, "pid": os.getpid()}}))
 
     def _open_mcp(self, hello: dict[str, object]) -> McpLines:
-        sent = cast("dict[str, str]", read.part(hello, "env"))
+        variables = cast("dict[str, str]", read.part(hello, "env"))
         identity = ClientIdentity(
-            env={**sent, "COUNSEL_HOME": str(self.server.home)},
+            env={**variables, "COUNSEL_HOME": str(self.server.home)},
             cwd=Path(str(hello.get("cwd") or "/")),
             agent=read.text_or_none(hello, "agent"),
         )
@@ -221,7 +221,7 @@ class Connection:
         await asyncio.shield(self._begin_close(why))
 
     def _begin_close(self, why: LeaveReason) -> asyncio.Task[None]:
-        """The first reason counts: a handover closes the socket, and then the client is gone, too."""
+        """Close once, for the first reason: a handover closes the socket, which looks as if the client had left."""
         self._closing = self._closing or asyncio.ensure_future(self._close(why))
         return self._closing
 
@@ -246,12 +246,12 @@ def _key(value: object) -> str:
 
 
 def _seconds(value: object) -> float:
-    """0 from an older front, which does not send it."""
+    """The value as seconds; 0 from an older front, which does not send it."""
     return float(value) if isinstance(value, int | float) and 0 <= value < MOST_WAITED else 0.0
 
 
 def _initialize(session: Session, params: dict[str, object]) -> None:
-    """The front has answered `initialize`, perhaps with an error; the session only records it."""
+    """Record `initialize` in the session. The front has already answered it, perhaps with an error."""
     with suppress(RpcError):
         session.protocol_state.initialize(params)
 

@@ -1,6 +1,6 @@
-"""The console's port in the daemon: opened on demand, and again by the next daemon after a crash.
+"""The console's port in the daemon: opened on demand, and reopened by the next daemon after a crash.
 
-An open page reconnects to the address that it knows, so the port is remembered in `run/console.json`.
+An open page reconnects to its old address, so `run/console.json` stores the port.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from counsel.http.console.server import ConsoleServer
 
 log = logging.getLogger("counsel.daemon")
-SERVER = "counsel.http.console.server"  # imported when a console is opened: most daemons have none
-RECENT = 12 * 3600.0  # seconds after which a page that was open counts as closed: its session has ended
-NOTE_EVERY = 600.0  # seconds between two notes that a page is connected
+SERVER = "counsel.http.console.server"  # imported when a console is opened: most daemons open none
+RECENT = 12 * 3600.0  # seconds after which an open page counts as closed: its session has expired
+NOTE_EVERY = 600.0  # seconds between notes that a page is connected
 
 
 class OpenConsole(TypedDict):
@@ -52,14 +52,14 @@ class DaemonConsole:
         return self._server is not None and self._server.in_use
 
     async def open(self, env: Mapping[str, str], project: Path, port: int = 0) -> OpenConsole:
-        """Open the port (`port`, the one of last time, or a free one) for a user with these variables, and make a link."""
+        """Open the port for a user with these variables, and make a link. 0: the last port, or a free one."""
         await self._listen({**env, "COUNSEL_HOME": str(self._home)}, project, port)
         assert self._server is not None  # `_listen` raises otherwise
         key = await asyncio.to_thread(self._server.sessions.new_link, str(project))
         return {"url": self._server.url, "port": self._server.port, "key": key}
 
     async def hold(self, env: Mapping[str, str], project: Path, port: int) -> None:
-        """Keep this port open until the program that asks, or the daemon, exits. Returns if it had to be another port."""
+        """Keep the port open until the caller or the daemon exits. Return at once if another port had to be used."""
         await self._listen({**env, "COUNSEL_HOME": str(self._home)}, project, 0)
         if self._server is not None and self._server.port == port:
             await asyncio.Event().wait()
@@ -77,21 +77,21 @@ class DaemonConsole:
             module = import_module(SERVER)
             server = await module.ConsoleServer.start(
                 self._engine,
-                settings.load(),  # the daemon's own: its token is the same for every daemon of this home
+                settings.load(),  # the daemon's own, whose token is the same for every daemon of this home
                 self._identity,
                 port or self._remembered().get("port") or module.PORT,
                 exactly=bool(port),
             )
-            before, self._server = self._server, server
+            previous, self._server = self._server, server
             log.info("the console is at %s", server.url)
             self._remember(project)
-        if before is not None:
-            await before.close()
+        if previous is not None:
+            await previous.close()
 
     # ── the next daemon ──
 
     async def reopen(self) -> None:
-        """After a crash or an update: a page may still be open and look for the port."""
+        """Open the port again after a crash or an update: an open page may be looking for it."""
         note = self._remembered()
         age = time.time() - note.get("at", 0.0)
         if not note.get("open") or not 0 <= age < RECENT:
@@ -102,7 +102,7 @@ class DaemonConsole:
             log.exception("the console's port cannot be opened again")
 
     def note_use(self) -> None:
-        """Called every second."""
+        """Note that a page is connected. Called every second."""
         if self.in_use and self._identity is not None and time.time() - self._noted > NOTE_EVERY:
             self._remember(self._identity.cwd)
 
@@ -110,7 +110,7 @@ class DaemonConsole:
         assert self._server is not None  # it was opened
         self._noted = time.time()
         note = {"port": self._server.port, "at": self._noted, "open": is_open, "project": str(project)}
-        with suppress(OSError, UnicodeEncodeError):  # then the next daemon does not know of it
+        with suppress(OSError, UnicodeEncodeError):  # then the next daemon does not reopen the port
             paths.write_private(str(self._file), json.dumps(note).encode(), replace=True)
 
     def _remembered(self) -> _Note:
@@ -121,7 +121,7 @@ class DaemonConsole:
         return _checked(note)
 
     async def close(self, *, for_good: bool) -> None:
-        """`for_good`: nobody used it, and the next daemon does not open it again."""
+        """Close the port. `for_good`: it is unused, so the next daemon does not reopen it."""
         if self._server is not None:
             if for_good and self._identity is not None:
                 self._remember(self._identity.cwd, is_open=False)

@@ -1,4 +1,4 @@
-"""A process that was told to stop lets its jobs finish, unless it is told a second time."""
+"""A process that is told to stop lets its jobs finish, unless it is told a second time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Coroutine
 
 
-async def until_hurried(work: Coroutine[object, object, None], hurry: asyncio.Event) -> None:
-    """Until the work is done or someone is in a hurry: then it is cancelled."""
-    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(hurry.wait())]
+async def until_second_signal(work: Coroutine[object, object, None], second_signal: asyncio.Event) -> None:
+    """Wait until the work is done, and cancel it at a second signal."""
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(second_signal.wait())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

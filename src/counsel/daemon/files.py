@@ -1,7 +1,7 @@
 """The lock and the socket that make a process the daemon of its COUNSEL_HOME.
 
-Only the process that holds the lock at the lock's path touches the socket's path. A process that loses the lock, because
-the home was deleted, moved or restored, no longer touches either: they belong to the next daemon.
+Only the process that holds the lock at the lock's path changes the socket's path. A process that loses the lock because
+the home was deleted, moved or restored leaves both alone: they belong to the next daemon.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger("counsel.daemon")
 State: TypeAlias = Literal["ours", "no socket", "lost"]
 BACKLOG = 512
 LOCK_TIMEOUT = 10.0  # seconds for the previous daemon to exit
-TOUCH = 3600.0  # seconds: programs that clean /tmp look at a file's age
+TOUCH = 3600.0  # seconds between updates of the files' times: programs that clean /tmp delete old files
 
 
 class AlreadyRunning(Exception):
@@ -48,13 +48,13 @@ class DaemonFiles:
     def take(self) -> None:
         """Take the lock. Raises `AlreadyRunning`, or `TimeoutError` if the daemon that has it does not answer.
 
-        The kernel releases it however this process ends.
+        The kernel releases the lock however this process ends.
         """
-        until = time.monotonic() + LOCK_TIMEOUT
+        deadline = time.monotonic() + LOCK_TIMEOUT
         while not self._take():
             if _answers(self.socket):
                 raise AlreadyRunning
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise TimeoutError(_not_answering(self._lock_path))
             time.sleep(0.02)  # the previous daemon is writing its last data
 
@@ -69,7 +69,7 @@ class DaemonFiles:
 
     def listen(self) -> socket.socket:
         if self._home.is_there():
-            run_paths.socket(str(self.home))  # creates its folder in /tmp, which may have been cleaned up
+            run_paths.socket(str(self.home))  # recreates its folder in /tmp, which may have been cleaned up
         _sweep(self.socket)
         listener, self._bound = bind(self.socket)
         return listener
@@ -77,14 +77,17 @@ class DaemonFiles:
     # ── running ──
 
     def state(self) -> State:
-        """`no socket`: it was deleted or replaced. `lost`: so was the lock or the home. Raises `OSError` when unknown."""
+        """Whether our files are in place. Raises `OSError` when that is unknown.
+
+        `no socket`: the socket was deleted or replaced. `lost`: the lock or the home was.
+        """
         if self._lock is None or not locks.is_at(self._lock, self._lock_path) or not self._home.is_there():
             return "lost"
         self._touch()
         return "ours" if locks.identity(self.socket) == self._bound else "no socket"
 
     def regain(self) -> bool:
-        """Create the lock again after it was deleted. False when the home was replaced or another daemon has the lock."""
+        """Recreate a deleted lock. False when the home was replaced or another daemon has the lock."""
         if not self._home.is_there():
             return False
         run_paths.run_folder(str(self.home))
@@ -101,41 +104,43 @@ class DaemonFiles:
     # ── exiting ──
 
     def remove_socket(self) -> None:
-        """First of all, so that no client connects to a daemon that is exiting."""
+        """Remove the socket. The first step of an exit, so that no client connects any more."""
         with contextlib.suppress(OSError):
             if self.state() != "ours":
                 return
             Path(self.socket).unlink()
-            if Path(self.socket).parent != Path(self.folder):  # in /tmp, with nothing else in it
+            if Path(self.socket).parent != Path(self.folder):  # a folder of its own in /tmp
                 Path(self.socket).parent.rmdir()
 
     def release(self) -> None:
-        """Keep the file: a lock file that is deleted could be locked twice."""
+        """Release the lock but keep its file: a deleted lock file could be locked twice."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
 
 def bind(path: str) -> tuple[socket.socket, locks.Identity | None]:
-    """A listening socket and its file's identity. Bound under another name, then renamed: the path never names a socket
-    that does not listen, or that others may open. The caller holds the lock on `path`.
+    """A listening socket and its file's identity. The caller holds the lock on `path`.
+
+    The socket is bound under another name, then renamed: `path` never names a socket that does not listen yet or that
+    others may open.
     """
-    fresh = f"{path}.{os.getpid()}"
-    Path(fresh).unlink(missing_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    Path(temporary).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
+    umask = os.umask(0o177)
     try:
-        listener.bind(fresh)
+        listener.bind(temporary)
     finally:
-        os.umask(before)
+        os.umask(umask)
     listener.listen(BACKLOG)
-    bound = locks.identity(fresh)  # the kernel does not reuse this inode while the socket is open
-    Path(fresh).replace(path)
-    return listener, bound
+    identity = locks.identity(temporary)  # the kernel does not reuse this inode while the socket is open
+    Path(temporary).replace(path)
+    return listener, identity
 
 
 def _sweep(path: str) -> None:
-    """Remove sockets of daemons that were killed between bind and rename. We hold the lock: none of them is alive."""
+    """Remove sockets of daemons that were killed between bind and rename. As we hold the lock, none of them is alive."""
     for leftover in Path(path).parent.glob(f"{Path(path).name}.*"):
         if leftover.suffix[1:].isdigit():
             with contextlib.suppress(OSError):
@@ -147,7 +152,7 @@ def _answers(path: str) -> bool:
         probe.setblocking(False)
         try:
             probe.connect(path)
-        except BlockingIOError:  # its queue is full, so it listens
+        except BlockingIOError:  # a full queue: it is listening
             return True
         except OSError:
             return False

@@ -1,7 +1,7 @@
 """Starts the daemon: one engine per user and COUNSEL_HOME behind a private unix socket, for as long as it is needed.
 
-`python -m counsel.daemon.main` forks before anything heavy is imported: the first process exits when the daemon listens
-(0) or could not start (an errno, or 1), so that the process that started it knows, and the daemon has no parent.
+`python -m counsel.daemon.main` forks before anything heavy is imported. The first process exits when the daemon listens
+(status 0) or could not start (an errno, or 1). This tells the caller the result and leaves the daemon without a parent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
         os.close(write_end)
 
     status_code = _serve(ready)
-    if status_code:  # on a full disk the message is lost: the code is not
+    if status_code:  # on a full disk this code arrives, the message does not
         os.write(write_end, bytes([status_code & 0xFF]))
     return status_code
 

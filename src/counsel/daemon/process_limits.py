@@ -1,6 +1,7 @@
 """Limits of a process that serves clients: core files, open files, connections.
 
-Every connection is a file descriptor, and a process without free descriptors can neither accept nor start an agent.
+Every connection needs a file descriptor. Without free descriptors a process can neither accept connections nor start
+agents.
 """
 
 from __future__ import annotations
@@ -22,27 +23,26 @@ Peer = TypeVar("Peer")
 
 
 def prepare_process() -> None:
-    """For a process that holds callers' keys: write no core file, and open as many files as the system allows."""
+    """Prepare a process that holds callers' keys: no core files, and as many open files as the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
-    if (
-        soft != resource.RLIM_INFINITY and soft < wanted
-    ):  # macOS allows 256, and each running agent takes three
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    target = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    # macOS allows 256, and each running agent takes three
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
 
 
-def most_connections(wanted: int = MOST_CONNECTIONS) -> int:
-    """At most so many that descriptors remain for the work itself: macOS gives a process 256."""
+def most_connections(most: int = MOST_CONNECTIONS) -> int:
+    """A limit that leaves descriptors for the work itself: macOS gives a process 256."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return wanted
-    return max(8, min(wanted, (soft - _RESERVED) // 2))
+        return most
+    return max(8, min(most, (soft - _RESERVED) // 2))
 
 
 class PendingConnections(Generic[Peer]):
-    """Connections that have not sent a request yet, oldest first: they make room for new ones."""
+    """Connections that have not sent a request yet, oldest first. They are closed when new ones need room."""
 
     def __init__(self) -> None:
         self._since: dict[Peer, float] = {}
@@ -63,7 +63,7 @@ class PendingConnections(Generic[Peer]):
 
 
 def limit_accept_warnings(loop: asyncio.AbstractEventLoop) -> None:
-    """asyncio retries a second after accept failed, and up to 3.13 logs one traceback per place in the backlog."""
+    """Log at most one warning a minute: after a failed accept, asyncio up to 3.13 logs one traceback per backlog entry."""
     last_warning = 0.0
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The daemon's engine for programs: `await connect()` returns an `Engine` that survives the daemon's death.
 
-Every request can be repeated: a submitted call has a key, and waiting or following resumes where it was. So when the
-daemon dies, or a newer release replaces it, the client connects to the next one and repeats its requests.
+Every request can be repeated: a submitted call has a key, and waiting and following resume where they stopped. When the
+daemon dies or a newer release replaces it, the client connects to the next one and repeats its requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from counsel.daemon import rpc_server
 from counsel.engine.jobs.event_queue import EventQueue
 from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument
 from counsel.front.json_messages import LARGEST_MESSAGE, encode, too_large
-from counsel.front.launcher import RETRY, STATED, Launcher, older
+from counsel.front.launcher import FAILING_LIMIT, RETRY, Launcher, older
 from counsel.job_event_json import event_from_json
 from counsel.job_events import JobEvent
 from counsel.mcp.jsonlines import LinePipe
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from counsel.daemon.server import DaemonStatus
 
 START_TIMEOUT = 20.0  # seconds for a daemon to start, and to say hello
-STATED_AT_FIRST = 3.0  # seconds of failing starts with a known reason, when nothing has been asked yet
+FIRST_FAILING_LIMIT = 3.0  # the same as FAILING_LIMIT, while no request has been sent yet
 RECONNECT_TIMEOUT = 300.0  # seconds for a request that has lost its daemon to reach the next one
 LARGEST_ANSWER = 256 * 1024 * 1024  # bytes of one line from the daemon
 
@@ -47,7 +47,7 @@ async def connect(caller: Caller | None = None) -> RemoteEngine:
 
 
 async def find(env: Mapping[str, str] | None = None) -> RemoteEngine | None:
-    """The daemon if one runs."""
+    """The daemon, if one is running."""
     engine = RemoteEngine(os.environ if env is None else env)
     return engine if await engine.open(start=False) else None
 
@@ -63,12 +63,12 @@ class RemoteEngine:
         self._pipe: LinePipe | None = None
         self._hello: asyncio.Future[dict[str, object]] | None = None
         self._waiting: dict[int, EventQueue] = {}
-        # Jobs that we wait for: the next daemon is asked to continue them.
+        # Jobs that we wait for, with the parameters to submit them again to the next daemon.
         self._submitted: dict[str, dict[str, object]] = {}
-        self._begun: set[str] = set()  # those of them that a daemon has confirmed
+        self._confirmed: set[str] = set()  # those that a daemon has accepted
         self._noted: set[str] = set()  # those with a note that lets them continue without us
-        self._promised: set[str] = set()  # those whose caller knows that
-        self._lost_at = 0.0  # since when a request has been without a daemon
+        self._promised: set[str] = set()  # those whose caller was told that they continue
+        self._lost_at = 0.0  # when the daemon died while a request was waiting
         self._number = 0
         self._opening = asyncio.Lock()
 
@@ -90,40 +90,40 @@ class RemoteEngine:
                 return launcher.existing()
             except OSError as error:
                 raise _unreachable(str(error)) from error
-        began, limit, stated = time.monotonic(), START_TIMEOUT, STATED_AT_FIRST
+        began, limit, failing_limit = time.monotonic(), START_TIMEOUT, FIRST_FAILING_LIMIT
         if self._lost_at:
-            began, limit, stated = self._lost_at, RECONNECT_TIMEOUT, STATED
+            began, limit, failing_limit = self._lost_at, RECONNECT_TIMEOUT, FAILING_LIMIT
         while (connection := launcher.attempt()) is None:
             if launcher.problem:
                 self._note_jobs()
-            if launcher.hopeless(began, limit, stated):
+            if launcher.should_give_up(began, limit, failing_limit):
                 launcher.release()
                 raise self._give_up(launcher.problem or "it has not started yet") from launcher.error
             await asyncio.sleep(launcher.pause())
         return connection
 
     def _note_jobs(self) -> None:
-        """Another engine on this home gives up an interrupted call whose caller does not return within a minute."""
+        """Leave notes that our jobs continue: another engine on this home gives up interrupted calls after a minute."""
         for job in self._submitted.keys() - self._noted - self._promised:
             if pending_calls.note(self._launcher.home, job):
                 self._noted.add(job)
 
     def _forget(self, job: str) -> None:
         self._submitted.pop(job, None)
-        self._begun.discard(job)
+        self._confirmed.discard(job)
         if job in self._noted:
             self._noted.discard(job)
             pending_calls.take(self._launcher.home, job)
 
     def _give_up(self, why: str) -> CounselError:
         self._note_jobs()
-        jobs, confirmed = sorted(self._noted), self._noted <= self._begun
+        jobs, confirmed = sorted(self._noted), self._noted <= self._confirmed
         self._promised |= self._noted
         self._noted.clear()
-        if lack := resource_errors.failure(
+        if shortage := resource_errors.failure(
             self._launcher.error, "The daemon cannot be reached", starting=True
         ):
-            return lack
+            return shortage
         if not jobs:
             return _unreachable(why, f"See {self._launcher.error_file}.")
         condition = "" if confirmed else "If it had started, "
@@ -132,7 +132,7 @@ class RemoteEngine:
         )
 
     async def _greet(self, connection: socket.socket, *, replace: bool) -> None:
-        """Say hello. An older release hands over and exits; the next attempt finds or starts ours."""
+        """Say hello. A daemon of an older release hands over and exits; the next attempt finds or starts a new one."""
         pipe = LinePipe(self._line, self._lost)
         pipe.splitter.allow(LARGEST_ANSWER)
         self._hello = asyncio.get_running_loop().create_future()
@@ -184,13 +184,13 @@ class RemoteEngine:
             queue.put({"lost": True})
 
     async def close(self) -> None:
-        for job in list(self._noted):  # we no longer wait for these, and promised nothing about them
+        for job in list(self._noted):  # nobody waits for these or was told that they continue
             self._forget(job)
         if self._pipe is not None:
             self._pipe.close()
 
     def register_caller(self, caller: Caller) -> None:
-        """The next daemon learns of this caller when we connect; the present one when it submits."""
+        """Remember the caller for the next daemon. The current one gets it with the caller's next request."""
         self._caller = caller
 
     # ── requests ──
@@ -204,7 +204,7 @@ class RemoteEngine:
         number, pipe = self._number, self._pipe
         try:
             line = encode({"id": number, "method": method, "params": params})
-        except ValueError:  # the daemon could not read it, and would not answer
+        except ValueError:  # the daemon could not parse it, and would not answer
             raise InvalidArgument(
                 "NaN and infinite numbers cannot be sent.", hint="Nothing was sent."
             ) from None
@@ -234,7 +234,7 @@ class RemoteEngine:
                 pipe.write(encode({"id": number, "method": "drop"}))
 
     def _check_time(self) -> None:
-        """Daemons that start and die, one after the other, do not help either."""
+        """Give up when daemons keep dying after they have started."""
         if self._lost_at and time.monotonic() - self._lost_at > RECONNECT_TIMEOUT:
             raise self._give_up("it died again and again")
 
@@ -251,16 +251,15 @@ class RemoteEngine:
                 await self._reclaim(read.text(params, "job_id") or read.text(params, "any_id"))
 
     async def _reclaim(self, job_id: str) -> None:
-        """A synchronous job continues in the next daemon when its caller returns with its key."""
+        """Submit a synchronous job again under its key, so that the new daemon continues it."""
         if job_id in self._submitted:
             await self._ask("submit", **self._submitted[job_id])
 
     async def submit(
         self, request: Request, caller: Caller, *, background: bool = False, key: str | None = None
     ) -> str:
-        size_limits.check(
-            request, caller.settings
-        )  # intake checks it again, but after megabytes were sent to it
+        # the intake checks this, too, but only after megabytes have been sent
+        size_limits.check(request, caller.settings)
         self.register_caller(caller)
         key = key or secrets.token_urlsafe(16)
         params = {
@@ -271,7 +270,7 @@ class RemoteEngine:
         }
         if background:
             return str(await self._ask("submit", **params))
-        await self.open()  # from here on a daemon may have started it
+        await self.open()  # after this, a daemon may have started the job
         self._submitted[pending_calls.job_id(key)] = params
         try:
             job = str(await self._ask("submit", **params))
@@ -279,13 +278,13 @@ class RemoteEngine:
             self._forget(pending_calls.job_id(key))
             raise
         self._submitted[job] = params
-        self._begun.add(job)
+        self._confirmed.add(job)
         return job
 
     async def wait(self, job_id: str) -> Result:
         try:
             result = await self._document("wait", job_id=job_id)
-        finally:  # finished, or no longer awaited: no later daemon is asked to continue it
+        finally:  # finished, or nobody waits: no later daemon is asked to continue it
             self._forget(job_id)
         return result_from_json(result)
 
@@ -309,7 +308,7 @@ class RemoteEngine:
         self._forget(job_id)
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
-        if member is not None:  # a method of its own: an older daemon must not stop the whole job
+        if member is not None:  # not a parameter of `cancel`: an older daemon would stop the whole job
             return Cancellation.from_json(await self._document("cancel_member", any_id=any_id, member=member))
         return Cancellation.from_json(await self._document("cancel", any_id=any_id))
 
@@ -325,16 +324,16 @@ class RemoteEngine:
         document = rpc_server.caller_to_json(caller)
         return cast("OpenConsole", await self._document("console_open", caller=document, port=port))
 
-    async def console_hold(self, caller: Caller, port: int, restarted: Callable[[], None]) -> None:
-        """Keep it open on this port, in every next daemon, too. Returns if one had to take another port."""
+    async def console_hold(self, caller: Caller, port: int, on_restart: Callable[[], None]) -> None:
+        """Keep the console open on this port, across daemons. Return when one had to use another port."""
         params: dict[str, object] = {"caller": rpc_server.caller_to_json(caller), "port": port}
         while True:
             try:
                 async for _ in self._messages("console_hold", params):
                     return
             except _Lost:
-                await self.daemon_status()  # its answer ends the time limit for finding a daemon
-                restarted()
+                await self.daemon_status()  # an answer resets the time limit for finding a daemon
+                on_restart()
 
     # ── the daemon itself ──
 
@@ -342,7 +341,7 @@ class RemoteEngine:
         return cast("DaemonStatus", await self._document("daemon_status"))
 
     async def daemon_stop(self) -> None:
-        """Ask it to store everything and exit; returns when it has closed this connection."""
+        """Ask the daemon to store everything and exit. Return when it has closed this connection."""
         self._hello = asyncio.get_running_loop().create_future()
         await self._ask("daemon_stop")
         await asyncio.wait({self._hello})

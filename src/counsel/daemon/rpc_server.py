@@ -53,7 +53,7 @@ class CallerDocument(TypedDict):
     cwd: str
     roots: list[str]
     chain: list[str]
-    named: NotRequired[list[str]]  # a client of an older release sends none
+    named: NotRequired[list[str]]  # missing from clients of older releases
     named_secrets: NotRequired[list[str]]
     env: dict[str, str]
 
@@ -67,7 +67,7 @@ def caller_to_json(caller: Caller) -> CallerDocument:
         "chain": list(caller.chain),
         "named": [str(path) for path in caller.named],
         "named_secrets": [str(path) for path in caller.named_secrets],
-        # The daemon reads COUNSEL_HOME/.env itself: if we sent counsel's own keys, they would look like the caller's.
+        # The daemon reads COUNSEL_HOME/.env itself: keys from there, if sent, would look like the caller's own.
         "env": environment.for_calls(caller.own_env),
     }
 
@@ -166,7 +166,7 @@ def _user(params: _Console) -> tuple[dict[str, str], Path]:
 
 
 class RpcServer:
-    """Serves one program. When it disconnects, its synchronous calls are stopped and its background jobs continue."""
+    """Serves one program. When that disconnects, its synchronous calls are stopped; its background jobs continue."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class RpcServer:
 
     @property
     def busy(self) -> bool:
-        """Whether the program waits for an answer, or is about to wait for a job that it has submitted."""
+        """Whether the program waits for an answer, or will wait for a job that it has submitted."""
         return bool(self._tasks.keys() - self._holding or self._awaited)
 
     def concerns_own_job(self, data: bytes) -> bool:
@@ -240,10 +240,10 @@ class RpcServer:
             result = await self._methods[method](number, params)
         except CounselError as error:
             self._write(encode_line({"id": number, "error": error.as_dict()}))
-        except Exception as error:  # the program waits for an answer, also to this request
+        except Exception as error:  # whatever happens, the program gets an answer
             log.exception("%s failed", quoted(method))
-            broken = Internal(f"{quoted(method)} failed in the daemon ({type(error).__name__}).", hint=_HINT)
-            self._write(encode_line({"id": number, "error": broken.as_dict()}))
+            failure = Internal(f"{quoted(method)} failed in the daemon ({type(error).__name__}).", hint=_HINT)
+            self._write(encode_line({"id": number, "error": failure.as_dict()}))
         else:
             self._write(encode_line({"id": number, "result": result}))
 
@@ -260,7 +260,7 @@ class RpcServer:
         )
         try:
             job = await asyncio.shield(submitting)
-        finally:  # a program that disconnects now leaves a job that can be stopped
+        finally:  # if the program disconnects now, its job can still be stopped
             if not background:
                 self._awaited[await submitting] = caller
         return job
@@ -304,16 +304,16 @@ class RpcServer:
                 await self._drain()
 
     async def _console_open(self, _: int, params: _Console) -> OpenConsole:
-        return await self._its_console().open(*_user(params), params["port"])
+        return await self._require_console().open(*_user(params), params["port"])
 
     async def _console_hold(self, number: int, params: _Console) -> None:
         self._holding.add(number)
         try:
-            await self._its_console().hold(*_user(params), params["port"])
+            await self._require_console().hold(*_user(params), params["port"])
         finally:
             self._holding.discard(number)
 
-    def _its_console(self) -> DaemonConsole:
+    def _require_console(self) -> DaemonConsole:
         if self._console is None:
             raise InvalidArgument("This process has no console.", hint=_HINT)
         return self._console

@@ -29,8 +29,8 @@ from counsel.requests import LocalEngine
 log = logging.getLogger("counsel.daemon")
 
 OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
-GARBAGE = 10_000  # allocations between searches for cycles; a call leaves none
-CHECK_FILES = 1.0  # seconds between checks of the lock and the socket: four `stat`
+GARBAGE = 10_000  # allocations between garbage collections; a call leaves no cycles
+CHECK_FILES = 1.0  # seconds between checks of the lock and the socket, which cost four `stat`
 
 
 def run(ready: Callable[[], None], open_engine: OpenEngine | None = None) -> int:
@@ -62,10 +62,10 @@ async def whole_engine(home: Path) -> LocalEngine:
 
 
 async def default_engine(home: Path) -> LocalEngine:
-    """For this machine's own clients: without the work of people whose team shares the database."""
-    whole = await import_module("counsel.engine.engine").open_engine(home)
-    engine: LocalEngine = whole.for_machine()
-    return engine
+    """The engine for this machine's own clients, without the jobs of a team that shares its database."""
+    engine = await import_module("counsel.engine.engine").open_engine(home)
+    for_machine: LocalEngine = engine.for_machine()
+    return for_machine
 
 
 async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: OpenEngine) -> None:
@@ -80,30 +80,30 @@ async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: Ope
     importing = asyncio.create_task(_import_ahead())
     reopening = asyncio.create_task(server.console.reopen())
     try:
-        why = await server.over()
+        why = await server.end_reason()
         log.info("daemon exiting: %s", why)
     finally:
         importing.cancel()
         reopening.cancel()
         await server.close()
-        await engine.close(keep=True)  # an orderly exit interrupts calls, it does not cancel them
+        await engine.close(keep=True)  # interrupts calls, does not cancel them
         files.release()
 
 
 async def _import_ahead() -> None:
-    """Import what makes calls faster but is not needed at the start."""
+    """Import modules that make calls faster but are not needed at the start."""
     try:
         await import_in_thread(("msgspec", "counsel.models.http1"))
         strict_json.accelerate()
     except ImportError:
         log.exception("cannot import ahead: JSON is read and written by the standard library")
-    gc.freeze()  # what was imported stays as long as the daemon
+    gc.freeze()  # the imported modules live as long as the daemon
 
 
 class Refusals:
-    """When no more files can be opened, refuses connections through a descriptor that is reserved for it.
+    """When no more files can be opened, refuses connections with the help of a reserved descriptor.
 
-    Otherwise the kernel would connect a front that gets no answer and takes the daemon for suspended.
+    Without it, the kernel would connect a front, which gets no answer and takes the daemon for suspended.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -156,13 +156,13 @@ class DaemonServer:
         self.files = files
         self.home = files.home
         self.console = DaemonConsole(engine, files.home)
-        self.retired = False  # the home was replaced: no new calls, and nothing more is written there
+        self.retired = False  # the home was replaced: accept no new calls, write nothing more there
         self.connections: set[Connection] = set()
         self._pending: PendingConnections[Connection] = PendingConnections()  # no hello yet
         self._most = most_connections()
         self.started = time.time()
         self._idle_after = settings.load().daemon_idle_seconds
-        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._end_reason: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_check: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
@@ -172,15 +172,15 @@ class DaemonServer:
         self._console_closing: asyncio.Task[None] | None = None
         self._restart_idle_timer()
 
-    async def over(self) -> str:
-        return await self._over
+    async def end_reason(self) -> str:
+        return await self._end_reason
 
     def end(self, why: str) -> None:
-        if not self._over.done():
-            self._over.set_result(why)
+        if not self._end_reason.done():
+            self._end_reason.set_result(why)
 
     def admit(self, connection: Connection) -> bool:
-        """False when there are too many, and none that has been silent can be closed instead."""
+        """Admit a connection. False when there are too many and no silent one can be closed instead."""
         if len(self.connections) >= self._most:
             oldest = self._pending.oldest()
             if oldest is None:
@@ -220,32 +220,32 @@ class DaemonServer:
     async def _busy(self) -> bool:
         try:
             return await self.engine.busy()
-        except Exception:  # a damaged database is no reason to run for ever
+        except Exception:  # with a damaged database the daemon still ends when idle
             log.exception("cannot read the jobs from the database")
             return False
 
     # ── our files ──
 
     async def listen(self) -> None:
-        before, listener = self._server, self.files.listen()
+        previous, listener = self._server, self.files.listen()
         loop = asyncio.get_running_loop()
         if self._refusals is not None:
             self._refusals.close()
         self._refusals = Refusals(listener)
         loop.set_exception_handler(self._refusals.handle)
         self._server = await loop.create_unix_server(lambda: Connection(self).pipe, sock=listener)
-        if before is not None:
-            before.close()
+        if previous is not None:
+            previous.close()
         self._file_watch = self._file_watch or asyncio.ensure_future(self._watch_files())
 
     async def _watch_files(self) -> None:
-        while not self._over.done():
+        while not self._end_reason.done():
             await asyncio.sleep(CHECK_FILES)
             try:
                 await self._check_files()
                 if not self.retired:
                     self.console.note_use()
-            except OSError as error:  # unknown, or it cannot be repaired now
+            except OSError as error:  # the state is unknown, or cannot be repaired now
                 log.warning("the daemon's files: %s", error)
             except Exception:
                 log.exception("checking the daemon's files failed")
@@ -262,7 +262,7 @@ class DaemonServer:
             await self._repair_files()
 
     async def _repair_files(self) -> None:
-        """Create the lock or the socket again after it was deleted, unless another daemon was quicker."""
+        """Recreate a deleted lock or socket, unless another daemon was quicker."""
         if self.files.state() == "lost" and not self.files.regain():
             self._retire()
             return
@@ -271,7 +271,7 @@ class DaemonServer:
         self._repairs = 0
 
     def _retire(self) -> None:
-        """Another daemon serves this path from now on. Finish the calls in progress; accept no others."""
+        """Leave this path to another daemon: finish the calls in progress, accept no others."""
         log.warning(
             "%s was deleted, moved or replaced: this daemon exits when its calls are answered", self.home
         )
@@ -300,7 +300,7 @@ class DaemonServer:
         }
 
     async def close(self) -> None:
-        """Calls in progress are left to the next daemon: their fronts send them again."""
+        """Close everything. Calls in progress go to the next daemon: their fronts send them again."""
         self.files.remove_socket()
         if self._server is not None:
             self._server.close()
@@ -311,4 +311,4 @@ class DaemonServer:
             await connection.close("handover")
         if self._console_closing is not None:
             await self._console_closing
-        await self.console.close(for_good=self._over.done() and self._over.result() == "idle")
+        await self.console.close(for_good=self._end_reason.done() and self._end_reason.result() == "idle")

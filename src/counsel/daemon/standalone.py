@@ -1,4 +1,4 @@
-"""`counsel stdio --standalone`: the engine in the same process, with the same dispatcher. For containers and CI."""
+"""`counsel stdio --standalone`: the same dispatcher with the engine in the same process, for containers and CI."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ async def _serve(agent: str | None, open_engine: OpenEngine) -> None:
     out = Writer(writing)
     identity = ClientIdentity(env=dict(os.environ), cwd=Path.cwd(), agent=agent, front=os.getpid())
     lines = McpLines(Session(engine, identity), out.write, is_full=out.full)
-    ended = asyncio.Event()
+    input_end = asyncio.Event()
     try:
-        _read(reading, Splitter(lines.line, lines.refuse), out, ended)
-        await ended.wait()
+        _read(reading, Splitter(lines.line, lines.refuse), out, input_end)
+        await input_end.wait()
         await lines.drain(ANSWER_GRACE)
     finally:
         await lines.close("gone")
@@ -54,37 +54,37 @@ def _claim(file: int, mode: int) -> int:
     return copy
 
 
-def _read(file: int, split: Splitter, out: Writer, ended: asyncio.Event) -> None:
+def _read(file: int, splitter: Splitter, out: Writer, input_end: asyncio.Event) -> None:
     """Read in a thread, because stdin may be a file, a terminal or a pipe, and asyncio supports only some of them.
 
-    It waits until the loop has taken what it read before, and the client has read enough of its answers.
+    The thread waits while the loop is several chunks behind, and while the client does not read its answers.
     """
     loop = asyncio.get_running_loop()
-    taken = threading.Semaphore(CHUNKS_AHEAD)
+    room = threading.Semaphore(CHUNKS_AHEAD)
 
     def in_loop(work: Callable[..., None], *arguments: bytes) -> None:
         with suppress(RuntimeError):  # the loop was closed before stdin
             loop.call_soon_threadsafe(work, *arguments)
 
     def feed(data: bytes) -> None:
-        split.feed(data)
-        taken.release()
+        splitter.feed(data)
+        room.release()
 
     def read() -> None:
         while data := os.read(file, CHUNK):
-            taken.acquire()
+            room.acquire()
             out.writable.wait()
             in_loop(feed, data)
-        in_loop(split.end)
-        in_loop(ended.set)
+        in_loop(splitter.end)
+        in_loop(input_end.set)
 
     threading.Thread(target=read, daemon=True).start()
 
 
 class Writer:
-    """Writes in a thread, so that a client that does not read delays only itself."""
+    """Writes in a thread, so that a client that does not read its answers delays only itself."""
 
-    MOST = 1 << 20  # waiting bytes, beyond which progress is dropped and nothing more is read from the client
+    MOST = 1 << 20  # queued bytes; beyond this, progress is dropped and nothing more is read from the client
 
     def __init__(self, file: int) -> None:
         self.writable = threading.Event()

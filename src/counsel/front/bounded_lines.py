@@ -1,4 +1,4 @@
-"""Splits a stream of bytes into lines. Of a line that is too long it keeps only what a refusal needs.
+"""Splits a stream of bytes into lines. Of a line that is too long, it keeps only what a refusal needs.
 
 Standard library only: the front imports this.
 """
@@ -6,10 +6,6 @@ Standard library only: the front imports this.
 from __future__ import annotations
 
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
 
 LONGEST = 64 << 20  # bytes of one message, as over HTTP: several images as data URLs
 _ENDS = 4096  # bytes of each end of a line that is too long
@@ -40,7 +36,7 @@ class TooLong:
         )
 
     def response(self) -> dict[str, object]:
-        """The JSON-RPC error for this request; its id is null when it cannot be found in the ends."""
+        """The JSON-RPC error for this request, with a null id if neither end of the line contains it."""
         import json  # rarely needed
 
         match = _FIRST(self.head) or _LAST(self.tail)
@@ -49,7 +45,7 @@ class TooLong:
 
 
 class Lines:
-    """`feed` bytes, get whole lines. Appending stays cheap however long a line gets."""
+    """Takes bytes (`feed`) and returns complete lines. Appending stays cheap however long a line gets."""
 
     __slots__ = ("_buffer", "_long", "longest")
 
@@ -62,11 +58,10 @@ class Lines:
         if b"\n" not in data:
             self._grow(data)
             return []
-        first, *others = data.split(b"\n")
+        first, *middle, last = data.split(b"\n")
         self._grow(first)
-        rest = others.pop()
-        lines = [self._take(), *others]
-        self._grow(rest)
+        lines = [self._take(), *middle]
+        self._grow(last)
         return lines
 
     @property
@@ -75,12 +70,12 @@ class Lines:
         return len(self._buffer)
 
     def give_up(self) -> None:
-        """Other buffers hold too much: treat this line as too long."""
+        """Treat the unfinished line as too long, because all buffers together are too large."""
         if self._long is None:
             self._long, self._buffer = TooLong(bytes(self._buffer)), bytearray()
 
     def clear(self) -> None:
-        """The sender is gone. A new buffer: `clear()` of the old one would keep its memory."""
+        """Forget the unfinished line. A new buffer: `clear()` of the old one would keep its memory."""
         self._buffer, self._long = bytearray(), None
 
     def end(self) -> bytes | TooLong:

@@ -1,7 +1,7 @@
 """Which of a caller's environment variables are sent to the daemon, and which the daemon itself starts with.
 
-A caller's variables apply to that caller's calls only: two clients with different keys share one daemon. Variables not
-listed here are not sent. The daemon is started without any key.
+A caller's variables apply to its own calls only, since clients with different keys share one daemon. Variables that are
+not listed here are not sent. The daemon is started without any key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENDINGS = (
 )
 STARTS = (
     "COUNSEL_",  # our settings
-    "CLAUDE_",  # the agents' own, for when counsel starts one of them
+    "CLAUDE_",  # the agents' own, for agents that counsel starts
     "CODEX_",
     "GEMINI_",
     "CURSOR_",
@@ -68,8 +68,8 @@ NAMES = frozenset(
         "OLLAMA_HOST",
     }
 )
-# The daemon's own: what it needs to run, and settings that belong to no caller. Never a key, and never one caller's
-# certificates: OpenSSL would read SSL_CERT_FILE for all callers.
+# The daemon's own variables: what it needs to run, and settings that belong to no caller. Never a key, and never a
+# caller's certificates: OpenSSL would read SSL_CERT_FILE for all callers.
 _DAEMON_NAMES = (
     NAMES
     - {"CLIENT_CWD", "SESSION_ID", "PERMISSION_MODE", "MCP_TOOL_TIMEOUT"}
@@ -86,7 +86,7 @@ _SECRET = ("_KEY", "_TOKEN")
 
 
 def for_calls(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this caller that its calls use in the daemon."""
+    """The caller's variables that its calls use in the daemon."""
     return {
         name: value
         for name, value in env.items()
@@ -94,12 +94,12 @@ def for_calls(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-# glibc keeps freed megabytes unless its thresholds are fixed: a consensus of long answers would stay in memory
+# glibc returns freed megabytes to the system only with fixed thresholds: else a consensus of long answers stays in memory
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}
 
 
 def for_daemon(env: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a daemon is started with, in whatever folder."""
+    """The variables that a daemon is started with. Relative paths are left out: its folder is another."""
     return _MEMORY | {
         name: value
         for name, value in absolute_paths(env).items()

@@ -1,6 +1,6 @@
-"""Parses JSON messages from untrusted bytes, and encodes them as lines.
+"""Parses JSON messages from untrusted bytes, and encodes messages as lines.
 
-The cost of a message is bounded before it is parsed: 64 MiB of `{},` parse to 1.4 GB of objects, and a thread would not
+A message's cost is limited before it is parsed: 64 MiB of `{},` become 1.4 GB of objects. Parsing in a thread would not
 help, since Python's parser holds the interpreter's lock. The stdio front uses this module: standard library only.
 """
 
@@ -28,7 +28,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Unreadable(ValueError):
-    """Bytes that are not a message. The text is for the sender and quotes nothing."""
+    """Bytes that are not a message. The text is for the sender and does not quote them."""
 
 
 def parse(data: bytes | bytearray) -> Any:
@@ -56,10 +56,10 @@ def too_large() -> str:
 
 
 def _values(data: bytes | bytearray) -> int:
-    """About how many values there are: commas inside strings do not count."""
+    """The approximate number of values: commas inside strings do not count."""
     outside = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     quotes = outside.count(b'"')
-    if quotes > 4 * MOST_VALUES:  # a pair for each name, another for its string
+    if quotes > 4 * MOST_VALUES:  # at most two pairs per value: its name and its string
         return quotes
     bare = b"".join(outside.split(b'"')[::2])
     return bare.count(b",") + bare.count(b"[") + bare.count(b"{")
@@ -102,7 +102,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constan
 
 
 def encode(message: object) -> bytes:
-    """One line. A lone surrogate, which UTF-8 cannot hold, is written as an escape. Raises `ValueError` for NaN."""
+    """The message as one line. Lone surrogates, which UTF-8 cannot hold, become escapes. Raises `ValueError` for NaN."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         return text.encode() + b"\n"
@@ -111,6 +111,6 @@ def encode(message: object) -> bytes:
 
 
 def quoted(value: object) -> str:
-    """The beginning of what a caller sent, for an error that must not grow with it."""
+    """The beginning of what a caller sent, short enough for an error."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"

@@ -1,7 +1,7 @@
-"""Connects to the daemon, or starts one. Any number of processes at once start exactly one.
+"""Connects to the daemon, or starts one. However many processes try at once, they start exactly one.
 
 The process that holds `spawn.lock` starts the daemon, after checking once more that none runs; the others try again. A
-socket that refuses was left behind by a killed daemon. Standard library only: the front imports this.
+socket that refuses connections was left by a killed daemon. Standard library only: the front imports this.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 FULL = object()  # a daemon listens, and its queue of connections is full
 RETRY = 0.01  # seconds between attempts while a daemon starts
-LOOK = 0.25  # seconds between checks for another process' daemon, while we wait before the next start
+CHECK_EVERY = 0.25  # seconds between checks for another process' daemon, during a pause before the next start
 LONGEST_PAUSE = 5.0  # seconds before another start, when many in a row have failed
-STATED = 60.0  # seconds of failing starts with a known reason before waiting calls fail: an upgrade takes that long
-STARTS = 3  # failed starts before that: on a busy machine each takes seconds
-AT_LEAST = 5.0  # seconds of attempts for a call that arrives later
-STARTER = 15.0  # seconds for another process to start the daemon, before we start one as well
-# -P: we run in whatever folder an agent works in, and no module of that folder may be imported
+FAILING_LIMIT = (
+    60.0  # seconds of starts that fail for a known reason, until calls fail: longer than an upgrade
+)
+MIN_FAILURES = 3  # failed starts until calls fail: on a busy machine each takes seconds
+MIN_ATTEMPTS = 5.0  # seconds of attempts for a call that arrives while starts are failing
+STARTER_TIMEOUT = 15.0  # seconds for another process to start the daemon, before we start one as well
+# -P: import no module of the current folder, which is whatever folder an agent works in
 COMMAND = [sys.executable, "-P", "-m", "counsel.daemon.main"]
 
 
 def older(version: str) -> bool:
-    """Whether a daemon of that release must be replaced by ours. A newer one serves us too."""
+    """Whether a daemon of that release must be replaced by one of ours. A newer one serves us, too."""
     return _numbers(version) < _numbers(__version__)
 
 
@@ -41,23 +43,23 @@ def _numbers(version: str) -> list[int]:
 
 
 class Launcher:
-    """Attempts to reach the daemon of one COUNSEL_HOME; none of them blocks."""
+    """Reaches the daemon of one COUNSEL_HOME, without blocking."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env
         self.home = run_paths.home(env)
-        self.problem = ""  # why there is no daemon, when that is known
-        self.error: OSError | None = None  # why we could not start one, if it failed in this process
+        self.problem = ""  # why there is no daemon, if known
+        self.error: OSError | None = None  # why we could not start one, if this process failed
         self._lock: int | None = None
         self._locked_out = 0.0  # since when another process has been starting a daemon
-        self._child = 0  # the process that starts the daemon and ends when it listens or has failed
-        self._former: list[int] = []  # such processes that we no longer wait for
-        self._failures = 0  # in a row: starts, and daemons that died before they answered anything
-        self._stated = 0.0  # since when starts have failed with a known reason
-        self._not_before = 0.0  # when to start the next one
+        self._child = 0  # the process that starts the daemon; it ends when the daemon listens or has failed
+        self._earlier_children: list[int] = []  # such processes that we no longer wait for
+        self._failures = 0  # in a row: failed starts, and daemons that died before they answered anything
+        self._failing_since = 0.0  # since when starts have failed for a known reason
+        self._not_before = 0.0  # when the next start is due
 
     def attempt(self) -> socket_.socket | None:
-        """A connection that does not block, or None: try again after `pause()`, unless it is time to give up (`hopeless`)."""
+        """A non-blocking connection, or None: then try again after `pause()`, until `should_give_up`."""
         try:
             connection = self._attempt()
         except OSError as error:
@@ -81,34 +83,36 @@ class Launcher:
     def _may_start(self) -> bool:
         if self._starting() or time.monotonic() < self._not_before:
             return False
-        return self.take_lock() or self._stuck()
+        return self.take_lock() or self._starter_is_stuck()
 
     def pause(self) -> float:
-        """Seconds until another attempt makes sense."""
-        return min(max(RETRY, self._not_before - time.monotonic()), LOOK)
+        """Seconds until the next attempt."""
+        return min(max(RETRY, self._not_before - time.monotonic()), CHECK_EVERY)
 
-    def hopeless(self, since: float, limit: float, stated: float = STATED) -> bool:
-        """Whether a call that has waited since then fails because there is no daemon.
+    def should_give_up(self, since: float, limit: float, failing_limit: float = FAILING_LIMIT) -> bool:
+        """Whether a call that has waited for a daemon since `since` must fail.
 
-        Starts that fail with a known reason for `stated` seconds are enough: only a person can fix that.
+        After `limit` seconds, or when starts have failed for a known reason for `failing_limit` seconds, which only a
+        person can fix.
         """
         now = time.monotonic()
         if now - since > limit:
             return True
-        often = bool(self._stated) and self._failures > STARTS
-        return often and now - self._stated > stated and now - since > min(AT_LEAST, stated)
+        if not self._failing_since or self._failures <= MIN_FAILURES:
+            return False
+        return now - self._failing_since > failing_limit and now - since > min(MIN_ATTEMPTS, failing_limit)
 
     def lost(self) -> None:
-        """Our daemon died. The next one is started at once, the one after it with a pause."""
+        """Our daemon died. Start the next one at once, and later ones after a pause."""
         self._pause()
 
     def greeted(self) -> None:
         """A daemon has started and said hello."""
-        self.problem, self._stated = "", 0.0
+        self.problem, self._failing_since = "", 0.0
 
     def answered(self) -> None:
-        """A daemon has lived long enough to be useful: the next death counts as the first."""
-        self.problem, self._failures, self._stated, self._not_before = "", 0, 0.0, 0.0
+        """A daemon has answered: forget earlier failures."""
+        self.problem, self._failures, self._failing_since, self._not_before = "", 0, 0.0, 0.0
 
     def existing(self) -> socket_.socket | None:
         """A connection to a running daemon; None if none runs. Raises `OSError` when that is unknown."""
@@ -119,17 +123,17 @@ class Launcher:
 
     def _connect(self) -> Any:
         """A connection; None if no daemon listens; `FULL` if one does and its queue is full."""
-        import socket  # after the first answer: it costs milliseconds
+        import socket  # here, after the first answer: the import costs milliseconds
 
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # With a full queue a blocking connect would wait for as long as the daemon is suspended.
+        # If its queue is full, a blocking connect would wait for as long as the daemon is suspended.
         connection.setblocking(False)
         try:
             connection.connect(run_paths.socket(self.home))
         except BlockingIOError:
             connection.close()
             self.problem = self.not_answering()
-            self._not_before = time.monotonic() + LOOK
+            self._not_before = time.monotonic() + CHECK_EVERY
             return FULL
         except (FileNotFoundError, ConnectionRefusedError):
             connection.close()
@@ -140,20 +144,22 @@ class Launcher:
         return connection
 
     def release(self) -> None:
-        """Let another process try; forget the process that started the daemon."""
+        """Release the lock so that another process can try, and stop waiting for the child."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
         if self._child:
-            self._former.append(self._child)
+            self._earlier_children.append(self._child)
             self._child = 0
-        self._former = [child for child in self._former if not os.waitpid(child, os.WNOHANG)[0]]
+        self._earlier_children = [
+            child for child in self._earlier_children if not os.waitpid(child, os.WNOHANG)[0]
+        ]
 
     def _starting(self) -> bool:
         if not self._child:
             return False
-        ended, status = os.waitpid(self._child, os.WNOHANG)
-        if not ended:
+        pid, status = os.waitpid(self._child, os.WNOHANG)
+        if not pid:
             return True
         self._child = 0
         if status:
@@ -168,7 +174,7 @@ class Launcher:
 
     def _failed(self, reason: str) -> None:
         self.problem = f"the daemon did not start: {reason.removesuffix('.')}"
-        self._stated = self._stated or time.monotonic()
+        self._failing_since = self._failing_since or time.monotonic()
         self._pause()
 
     def _pause(self) -> None:
@@ -178,10 +184,10 @@ class Launcher:
             self._not_before = time.monotonic() + seconds
 
     def take_lock(self) -> bool:
-        """True for the one process that may start a daemon now. The lock is held until it is connected.
+        """True for the one process that may start a daemon now. It holds the lock until it is connected.
 
-        A front that replaces an older daemon takes the lock before it asks for the handover: the fronts that lose
-        that daemon, which may be of the older release themselves, then wait for this one's daemon.
+        A front that replaces an older daemon takes the lock before it asks for the handover: the other fronts, which
+        may be of the older release, then wait for this front's daemon.
         """
         if self._lock is None:
             self._lock = locks.take(f"{run_paths.run_folder(self.home)}/spawn.lock")
@@ -192,12 +198,12 @@ class Launcher:
         self._locked_out = 0.0
         return True
 
-    def _stuck(self) -> bool:
-        """The process that starts the daemon may be suspended: then we start one too. `daemon.lock` lets only one live."""
-        waited = time.monotonic() - self._locked_out
-        if waited > STARTER:
+    def _starter_is_stuck(self) -> bool:
+        """Whether the process with the lock seems suspended. Then we start a daemon, too: `daemon.lock` admits one."""
+        seconds = time.monotonic() - self._locked_out
+        if seconds > STARTER_TIMEOUT:
             self._locked_out = time.monotonic()
-        return waited > STARTER
+        return seconds > STARTER_TIMEOUT
 
     def _spawn(self) -> None:
         devnull = os.open(os.devnull, os.O_RDWR)
@@ -221,7 +227,7 @@ class Launcher:
             os.close(errors)
 
     def not_answering(self) -> str:
-        """The message about a daemon that accepts a connection and does not answer: it is suspended, or stuck."""
+        """The problem of a daemon that accepts a connection and does not answer: it is suspended or stuck."""
         pid = locks.holder(f"{run_paths.run_folder(self.home)}/daemon.lock")
         if pid is None:
             return "it does not answer"
@@ -229,11 +235,11 @@ class Launcher:
 
     @property
     def error_file(self) -> str:
-        """Output of a daemon that could not start. The log of a running one is in COUNSEL_HOME/logs."""
+        """The output of a daemon that could not start. A running one logs to COUNSEL_HOME/logs."""
         return f"{run_paths.run_folder(self.home)}/daemon.err"
 
     def _reason(self, number: int) -> str:
-        """The last line of its output; if the disk took none, the error of its exit status; "" when it was killed."""
+        """Why a start failed: its last line of output, else (a full disk) the error of its exit status; "" if killed."""
         try:
             with open(self.error_file, encoding="utf-8", errors="replace") as file:
                 lines = [line.strip() for line in file if line.strip()]

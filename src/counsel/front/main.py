@@ -1,9 +1,9 @@
 """`counsel stdio`: the process that every agent starts as its MCP server. The daemon does the work.
 
-It answers the handshake and `tools/list` itself from a manifest and relays everything else to the daemon (`relay.py`),
-which is found or started meanwhile. This module parses the command and serves stdin and stdout.
+It answers the handshake and `tools/list` from a manifest, connects to the daemon or starts one meanwhile, and relays
+everything else to it (`relay.py`). This module parses the command and serves stdin and stdout.
 
-One thread around `poll`, and as few imports as possible: they are most of the start's cost.
+One thread around `poll`, and as few imports as possible: they are most of the cost of starting.
 """
 
 from __future__ import annotations
@@ -48,13 +48,11 @@ Ctrl-C or Ctrl-D ends it. To ask a model from here: counsel ask "…"
 """
 CHUNK = 1 << 16
 WRITE_AT_ONCE = 4_096  # a pipe that polls as writable takes this much without blocking
-# A pipe reports POLLERR when its reader is gone; macOS' pipes, and the sockets that Node.js gives its children, POLLHUP.
+# When its reader is gone, a pipe reports POLLERR; a pipe on macOS and a socket that Node.js gives its children, POLLHUP.
 GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
 ANSWER_GRACE = 2.0  # seconds for pending answers after the client has closed our stdin
 READ_GRACE = 10.0  # seconds without a byte read, after which the last answers are dropped
-MAX_UNREAD = (
-    1 << 20
-)  # bytes of answers that the client has not read, beyond which we read nothing more from it
+MAX_UNREAD = 1 << 20  # bytes of unread answers; beyond this, nothing more is read from the client
 
 
 def main(argv: list[str]) -> int:
@@ -78,12 +76,12 @@ def main(argv: list[str]) -> int:
         return Front(agent).run()
     except KeyboardInterrupt:
         if os.isatty(0):
-            sys.stderr.write("\n")  # behind the terminal's ^C
+            sys.stderr.write("\n")  # after the terminal's ^C
         return 130
 
 
 def _answer_all(problem: str) -> int:
-    """Answer every request with the problem, which clients show to their users; they hide a server's stderr."""
+    """Answer every request with the problem: clients show errors to their users, and hide a server's stderr."""
     sys.stderr.write(f"counsel stdio: {problem}\n")
     sys.stderr.flush()
     while line := sys.stdin.buffer.readline(CHUNK):
@@ -132,14 +130,14 @@ class Front:
         self.stdin = Lines()  # from the client
         self.stdin_open, self.stdin_watched = True, False
         self.out = bytearray()  # to the client
-        self.ends_at = 0.0  # once stdin is closed: when to drop what is still unanswered
+        self.ends_at = 0.0  # when to drop unanswered requests, once stdin is closed
 
     # ── the loop ──
 
     def run(self) -> int:
         while not self._finished():
             self._watch_stdin()
-            # stdout: always for a reader that is gone; for space when there is something to write
+            # stdout: always watched for a reader that leaves, and for space when there is something to write
             self.poll.register(1, select.POLLOUT if self.out else 0)
             self.relay.watch(client_reads=len(self.out) < MAX_UNREAD)
             for file, event in self.poll.poll(self._timeout()):
@@ -151,7 +149,7 @@ class Front:
         return 0
 
     def _watch_stdin(self) -> None:
-        """A client that does not read its answers, or is faster than the daemon, waits: nothing piles up here."""
+        """Read from the client unless it does not read its answers or is faster than the daemon: nothing piles up."""
         if self.stdin_open and len(self.out) < MAX_UNREAD and not self.relay.is_backlogged():
             self.poll.register(0, select.POLLIN)
             self.stdin_watched = True
@@ -224,7 +222,7 @@ class Front:
 
     def _from_client(self, line: bytes) -> None:
         try:
-            message = parse(line)  # refuses lines with `@`, which are between us and the daemon
+            message = parse(line)  # also refuses lines with `@`, which are between front and daemon
         except Unreadable as error:
             self._refuse(unreadable(error))
             return
@@ -238,7 +236,7 @@ class Front:
             self._refuse(error, reply_id(message))
             return
         if is_request(message):
-            self._requested(message, line)
+            self._on_request(message, line)
         elif message.get("method") == "notifications/initialized":
             self.relay.client_initialized()
         elif message.get("method") == "notifications/cancelled":
@@ -249,7 +247,7 @@ class Front:
     def _refuse(self, error: RpcError, request_id: object = None) -> None:
         self._write_line(as_line(error.response(request_id)))
 
-    def _requested(self, message: Json, line: bytes) -> None:
+    def _on_request(self, message: Json, line: bytes) -> None:
         try:
             self.state.open(message)
             answer = self.state.static(message)
@@ -261,4 +259,4 @@ class Front:
         self._write_line(as_line(answer))
         if message["method"] == "initialize" and "result" in answer:
             self.relay.client_initialize(message.get("params"))
-        self.relay.connect_soon()  # a daemon starts while the client reads this
+        self.relay.connect_soon()  # the daemon starts while the client reads the answer

@@ -1,4 +1,4 @@
-"""A request that the daemon has yet to answer, the failure to report when no daemon does, and its progress."""
+"""A request that waits for the daemon's answer, the failure to report when none comes, and its progress numbers."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ class PendingRequest:
     __slots__ = ("abandoned", "began", "cancelled", "job", "key", "line", "noted", "request_id", "was_sent")
 
     def __init__(self, request_id: object, line: bytes) -> None:
-        self.request_id = request_id  # of a batch: the list of its ids
+        self.request_id = request_id  # for a batch, the list of its ids
         self.line = line
         self.key = random_ids.key()
         self.began = time.monotonic()
         self.job = ""
         self.was_sent = False  # a daemon may have started it
         self.noted = False  # a note (`pending_calls`) lets its job continue without us
-        self.abandoned = False  # the client's own time limit passed: the job continues
-        self.cancelled = b""  # the client's notification, for the next daemon once it has found the job
+        self.abandoned = False  # the client's own time limit has passed: the job continues
+        self.cancelled = b""  # the client's notification; the next daemon gets it when it has found the job
 
     def to_send(self) -> bytes:
         new, self.was_sent = b"" if self.was_sent else b',"new":true', True
-        waited = b"%.1f" % (time.monotonic() - self.began)  # the client's clock runs while a daemon starts
-        return b'@{"key":"%s","waited":%s%s}\n%s\n' % (self.key.encode(), waited, new, self.line)
+        seconds = b"%.1f" % (time.monotonic() - self.began)  # the client's clock runs while a daemon starts
+        return b'@{"key":"%s","waited":%s%s}\n%s\n' % (self.key.encode(), seconds, new, self.line)
 
     @property
     def is_call(self) -> bool:
         return b'"tools/call"' in self.line
 
     def jobs(self) -> list[str]:
-        """The jobs that a daemon has made of this request, if it got that far."""
+        """The ids of the jobs that a daemon may have started for this request."""
         if not self.is_call or not self.was_sent:
             return []
         if not isinstance(self.request_id, list):
@@ -52,7 +52,7 @@ class PendingRequest:
         return [pending_calls.job_id(f"{self.key}.{index}") for index in range(len(self.request_id))]
 
     def failures(self, reason: str, state: ProtocolState) -> list[dict[str, object]]:
-        """The responses to give when no daemon answers: one, or one for each request of a batch."""
+        """The responses when no daemon answers: one, or one for each request of a batch."""
         message = f"counsel's daemon cannot be reached: {reason}."
         ids = self.request_id if isinstance(self.request_id, list) else [self.request_id]
         if not self.is_call:
@@ -85,7 +85,7 @@ class PendingRequest:
 
 
 class Progress:
-    """Progress numbers of one call. They must grow, and each daemon counts from zero."""
+    """The progress numbers of one call. They must grow, although each daemon counts from zero."""
 
     __slots__ = ("last", "offset")
 

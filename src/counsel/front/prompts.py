@@ -1,4 +1,4 @@
-"""MCP prompts: the slash commands that an agent's user can type. They cost no tokens until one is used.
+"""MCP prompts: slash commands for an agent's user. A prompt costs no tokens until it is used.
 
 Standard library only: the stdio front answers `prompts/list` and `prompts/get` itself.
 """
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MODELS = ("models", "Comma-separated models, @panel or auto (default).", False)
-# Claude Code 2.1 gives each argument one word, whatever is quoted, and the whole line in <command-args>: free text is a
-# prompt's only argument, and its text points to that line.
+# Claude Code 2.1 gives each argument one word, even if several are quoted, and the whole line in <command-args>. So a
+# prompt with free text has no other argument, and its text refers to that line.
 _WHOLE = "(If <command-args> is shown above, its whole text is meant, not only the first word.)"
 TITLES_SINCE = "2025-06-18"
 
 
 class Prompt:
-    """One slash command. `text` has a `{name}` for each part that depends on an argument: `parts` says what to insert
-    with the argument and without it."""
+    """One slash command. `text` has a `{name}` for each part that depends on an argument; `parts` has the two texts to
+    insert there, with the argument and without it."""
 
     __slots__ = ("arguments", "description", "parts", "text", "title")
 
@@ -42,17 +42,17 @@ class Prompt:
         return {"name": name, **title, "description": self.description, "arguments": arguments}
 
     def message(self, values: Mapping[str, str]) -> str:
-        """The text for an agent. A value is inserted as it is: it may contain braces."""
+        """The text for an agent. Values are inserted literally: they may contain braces."""
         pieces = self.text.split("{")
-        shown = [pieces[0]]
+        output = [pieces[0]]
         for piece in pieces[1:]:
             name, _, rest = piece.partition("}")
             template, otherwise = self.parts[name]
             value = values.get(name, "").strip()
-            if "'VALUE'" in template:  # a word of a shell's command; git allows quotes in a branch's name
+            if "'VALUE'" in template:  # in a shell command; a branch's name may contain quotes
                 value = value.replace("'", "'\\''")
-            shown += [template.replace("VALUE", value) if value else otherwise, rest]
-        return "".join(shown)
+            output += [template.replace("VALUE", value) if value else otherwise, rest]
+        return "".join(output)
 
 
 PROMPTS: dict[str, Prompt] = {
@@ -139,7 +139,7 @@ check that would confirm or refute it.
         {"problem": ("VALUE", "")},
     ),
 }
-# One argument can appear in two places of a text.
+# Parts that show an argument a second time.
 _SAME = {"diff": "base", "list": "models"}
 
 
@@ -148,7 +148,7 @@ def listed(version: str) -> list[dict[str, object]]:
 
 
 def problem(name: object, arguments: object) -> str | None:
-    """What is wrong with a `prompts/get`; None: nothing."""
+    """What is wrong with the parameters of `prompts/get`, if anything."""
     if not isinstance(name, str) or name not in PROMPTS:
         return "Unknown prompt"
     prompt = PROMPTS[name]
@@ -156,11 +156,11 @@ def problem(name: object, arguments: object) -> str | None:
         arguments = {}
     if not isinstance(arguments, dict):
         return "arguments must be an object"
-    known = [argument for argument, _, _ in prompt.arguments]
-    if any(argument not in known for argument in arguments):
-        return f"{name} takes these arguments: {', '.join(known)}"
-    if wrong := [argument for argument, value in arguments.items() if not isinstance(value, str)]:
-        return f"These arguments must be strings: {', '.join(wrong)}"
+    names = [argument for argument, _, _ in prompt.arguments]
+    if any(argument not in names for argument in arguments):
+        return f"{name} takes these arguments: {', '.join(names)}"
+    if non_strings := [argument for argument, value in arguments.items() if not isinstance(value, str)]:
+        return f"These arguments must be strings: {', '.join(non_strings)}"
     missing = [
         argument
         for argument, _, required in prompt.arguments
@@ -170,7 +170,7 @@ def problem(name: object, arguments: object) -> str | None:
 
 
 def get(name: str, arguments: Mapping[str, str]) -> dict[str, object]:
-    """The result of `prompts/get` for arguments without a `problem`."""
+    """The result of `prompts/get`, for arguments that `problem` accepts."""
     prompt = PROMPTS[name]
     values = {**arguments, **{part: arguments.get(argument, "") for part, argument in _SAME.items()}}
     text = prompt.message(values)

@@ -1,10 +1,10 @@
 """MCP's protocol without I/O: revisions, envelopes, and the answers that need no engine.
 
-The stdio front and the daemon's dispatcher both use this module, so that they cannot disagree. A front starts with
-every agent: only the standard library, and as little of it as possible, is imported here.
+The stdio front and the daemon's dispatcher both use this module, so they cannot disagree. Since every agent starts a
+front, only the standard library is imported here, and as little of it as possible.
 
-A client opens a connection in one of two eras, by its first request: with `initialize` (2024-11-05 to 2025-11-25),
-or stateless (2026-07-28), where each request carries its revision and capabilities in `_meta`.
+A client's first request decides the connection's era: `initialize` (2024-11-05 to 2025-11-25), or stateless
+(2026-07-28), where each request carries its revision and capabilities in `_meta`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ INSTRUCTIONS = (
     "Consult other AI models and coding agents: chat asks one, consensus several, askModel a colleague by name. "
     "Long work: async true, then check_status. An answer's continuation_id continues its conversation."
 )
-# Methods of 2026-07-28 whose results a client may cache: for how many milliseconds, and whether for all callers.
+# Methods of 2026-07-28 whose results a client may cache: for how many milliseconds, and whether for all users.
 _CACHE = {
     "server/discover": (3_600_000, "public"),
     "tools/list": (3_600_000, "public"),
@@ -67,7 +67,7 @@ _ONLY_HANDSHAKE = frozenset({"initialize", "ping", "logging/setLevel"})
 _ONLY_STATELESS = frozenset({"server/discover"})
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-LISTEN = "subscriptions/listen"  # here for tasks alone: nothing else of ours changes
+LISTEN = "subscriptions/listen"  # used for tasks only: our lists do not change
 ENGINE_METHODS = frozenset({"tools/call", "resources/list", "resources/read"})
 
 
@@ -123,7 +123,7 @@ def check_batch(messages: Sequence[object], version: str) -> None:
 
 
 def batch_ids(messages: Sequence[object]) -> list[object]:
-    """The name by which the front and the daemon refer to a batch."""
+    """The ids of a batch's requests, by which the front and the daemon refer to it."""
     return [reply_id(message) for message in messages]
 
 
@@ -138,7 +138,7 @@ def is_request(message: Mapping[str, object]) -> bool:
 
 
 class ProtocolState:
-    """What client and server have agreed on. One per client; over stateless HTTP one per request."""
+    """What client and server have agreed on: one per client, or over stateless HTTP one per request."""
 
     __slots__ = ("capabilities", "client", "era", "tools", "version")
 
@@ -150,7 +150,7 @@ class ProtocolState:
         self.capabilities: dict[str, object] = {}
 
     def open(self, request: Json) -> None:
-        """Determine the era at the first request; later, refuse requests of the other era."""
+        """Determine the era by the first request, and refuse later requests of the other era."""
         method, meta = request["method"], _meta(request)
         if not self.era:
             stateless = method != "initialize" and META_VERSION in meta
@@ -165,10 +165,10 @@ class ProtocolState:
 
     def _open_stateless(self, request: Json, method: str, meta: Mapping[str, object]) -> None:
         if method == "initialize":
-            asked = (request.get("params") or {}).get("protocolVersion")
+            version = (request.get("params") or {}).get("protocolVersion")
             data = (
-                {"supported": list(STATELESS), "requested": quoted(asked)}
-                if isinstance(asked, str)
+                {"supported": list(STATELESS), "requested": quoted(version)}
+                if isinstance(version, str)
                 else {"supported": list(STATELESS)}
             )
             raise RpcError(
@@ -181,11 +181,11 @@ class ProtocolState:
         self._set_client(meta.get(META_CLIENT), meta[META_CAPABILITIES])
 
     def initialize(self, params: dict[str, object]) -> Json:
-        asked = params.get("protocolVersion")
-        if not isinstance(asked, str) or not isinstance(params.get("clientInfo"), dict):
+        version = params.get("protocolVersion")
+        if not isinstance(version, str) or not isinstance(params.get("clientInfo"), dict):
             raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo")
         self.era = "handshake"
-        self.version = asked if asked in HANDSHAKE else HANDSHAKE[-1]
+        self.version = version if version in HANDSHAKE else HANDSHAKE[-1]
         self._set_client(params["clientInfo"], params.get("capabilities"))
         return {
             "protocolVersion": self.version,
@@ -199,21 +199,21 @@ class ProtocolState:
         if isinstance(name, str) and name:
             self.client = name[:200]
         has_roots = isinstance(capabilities, dict) and isinstance(capabilities.get("roots"), dict)
-        self.capabilities = {"roots": {}} if has_roots else {}  # all that is used; the rest may be megabytes
+        self.capabilities = {"roots": {}} if has_roots else {}  # only what is used: the rest may be megabytes
 
     def static(self, request: Json) -> dict[str, object] | None:
         """The response to a request that needs no engine; None for one that does. Call `open` first."""
         method = request["method"]
         if self.era == "stateless" and _is_about_tasks(request):
             if not declares_tasks(request):
-                needed: dict[str, object] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-                raise RpcError(MISSING_CAPABILITY, "Missing required client capability", needed)
+                requirement: dict[str, object] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+                raise RpcError(MISSING_CAPABILITY, "Missing required client capability", requirement)
             return None
         if method in ENGINE_METHODS:
             return None
         answer = _STATIC.get(method)
-        elsewhere = _ONLY_HANDSHAKE if self.era == "stateless" else _ONLY_STATELESS
-        if answer is None or method in elsewhere:
+        other_era = _ONLY_HANDSHAKE if self.era == "stateless" else _ONLY_STATELESS
+        if answer is None or method in other_era:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", quoted(method))
         return self.response(request, answer(self, request.get("params") or {}))
 
@@ -221,27 +221,27 @@ class ProtocolState:
         return {"jsonrpc": "2.0", "id": request["id"], "result": self.stamped(request["method"], result)}
 
     def stamped(self, method: str, result: Json) -> dict[str, object]:
-        """Results of 2026-07-28 state that they are complete, their server and how long they may be cached."""
+        """The result with what 2026-07-28 adds: that it is complete, the server, and how long it may be cached."""
         if self.era != "stateless":
             return result
         meta = {**result.get("_meta", {}), META_SERVER: SERVER}
-        stamped: dict[str, object] = {"resultType": "complete", **result, "_meta": meta}
+        document: dict[str, object] = {"resultType": "complete", **result, "_meta": meta}
         if method in _CACHE:
-            stamped["ttlMs"], stamped["cacheScope"] = _CACHE[method]
-        return stamped
+            document["ttlMs"], document["cacheScope"] = _CACHE[method]
+        return document
 
     def missing_resource(self, uri: object) -> RpcError:
         code = INVALID_PARAMS if self.era == "stateless" else RESOURCE_NOT_FOUND
         return RpcError(code, "Resource not found", {"uri": quoted(uri)})
 
 
-def check_version(asked: object) -> str:
-    if not isinstance(asked, str):
+def check_version(version: object) -> str:
+    if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"{META_VERSION} must be a string")
-    if asked not in STATELESS:
-        data = {"supported": list(STATELESS), "requested": quoted(asked)}
+    if version not in STATELESS:
+        data = {"supported": list(STATELESS), "requested": quoted(version)}
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-    return asked
+    return version
 
 
 def _meta(request: Json) -> dict[str, object]:
@@ -252,12 +252,12 @@ def _meta(request: Json) -> dict[str, object]:
 def _is_about_tasks(request: Json) -> bool:
     if request["method"] != LISTEN:
         return request["method"] in TASK_METHODS
-    wanted = (request.get("params") or {}).get("notifications")
-    return isinstance(wanted, dict) and bool(wanted.get("taskIds"))
+    notifications = (request.get("params") or {}).get("notifications")
+    return isinstance(notifications, dict) and bool(notifications.get("taskIds"))
 
 
 def declares_tasks(request: dict[str, object]) -> bool:
-    """Each request states whether its client supports tasks."""
+    """Whether the request's client supports tasks. Each request declares it."""
     capabilities = _meta(request).get(META_CAPABILITIES)
     extensions = capabilities.get("extensions") if isinstance(capabilities, dict) else None
     return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
@@ -280,7 +280,7 @@ def _initialize(state: ProtocolState, params: dict[str, object]) -> dict[str, ob
     return state.initialize(params)
 
 
-def _nothing(_state: ProtocolState, _params: Mapping[str, object]) -> dict[str, object]:
+def _empty(_state: ProtocolState, _params: Mapping[str, object]) -> dict[str, object]:
     return {}
 
 
@@ -290,30 +290,30 @@ def _set_level(_state: ProtocolState, params: Mapping[str, object]) -> dict[str,
     return {}
 
 
-def _one_page(params: Mapping[str, object]) -> None:
+def _check_cursor(params: Mapping[str, object]) -> None:
     if params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "Unknown cursor: lists have a single page")
 
 
 def _tools(state: ProtocolState, params: Json) -> dict[str, object]:
-    _one_page(params)
+    _check_cursor(params)
     return {"tools": state.tools}
 
 
 def _prompts(state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
-    _one_page(params)
+    _check_cursor(params)
     return {"prompts": prompts.listed(state.version)}
 
 
 def _prompt(_state: ProtocolState, params: Json) -> dict[str, object]:
     name, arguments = params.get("name"), params.get("arguments")
-    if wrong := prompts.problem(name, arguments):
-        raise RpcError(INVALID_PARAMS, f"{wrong}: {quoted(name)}" if wrong == "Unknown prompt" else wrong)
+    if fault := prompts.problem(name, arguments):
+        raise RpcError(INVALID_PARAMS, f"{fault}: {quoted(name)}" if fault == "Unknown prompt" else fault)
     return prompts.get(str(name), arguments or {})
 
 
 def _templates(_state: ProtocolState, params: Mapping[str, object]) -> dict[str, object]:
-    _one_page(params)
+    _check_cursor(params)
     template = {
         "uriTemplate": "counsel://jobs/{id}/text{?page}",
         "name": "A job's text",
@@ -326,7 +326,7 @@ def _templates(_state: ProtocolState, params: Mapping[str, object]) -> dict[str,
 _STATIC: dict[str, Callable[[ProtocolState, Json], Json]] = {
     "initialize": _initialize,
     "server/discover": _discover,
-    "ping": _nothing,
+    "ping": _empty,
     "logging/setLevel": _set_level,
     "tools/list": _tools,
     "prompts/list": _prompts,

@@ -1,8 +1,8 @@
 """Relays a client's requests to the daemon and the answers back, and survives the daemon's death.
 
-It connects to the daemon or starts one (`launcher.py`), identifies itself, and passes lines both ways; the protocol of
-the two is described in `daemon/connection.py`. When the daemon dies, it connects to the next one and sends again what
-was not answered, each call under its own unguessable key, so that the caller gets the answer of the job it started.
+It connects to the daemon or starts one (`launcher.py`), identifies itself, and passes lines both ways; their protocol is
+described in `daemon/connection.py`. When the daemon dies, it connects to the next one and sends unanswered requests
+again. Each call has an unguessable key of its own, so that the caller gets the answer of the job it started.
 
 Nothing here blocks: the loop is in `main.py`. As few imports as possible, for a quick start.
 """
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 CHUNK = 1 << 16
-HELLO_TIMEOUT = 20.0  # seconds for a daemon to say hello
+HELLO_TIMEOUT = 20.0  # seconds for a daemon to send its hello
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress"'
-MAX_TOKENS = 1000  # calls whose progress is counted
-IDLE_RETRY = 30.0  # seconds between attempts when no call waits: noted jobs continue in the next daemon
-MAX_BACKLOG = 1 << 20  # bytes queued for the daemon, beyond which nothing more is read from the client
-MAX_UNANSWERED = 256 << 20  # bytes of unanswered requests: they are sent again when a daemon dies
+MAX_TOKENS = 1000  # calls whose progress numbers are remembered
+IDLE_RETRY = 30.0  # seconds between attempts when only jobs with a note wait for the next daemon
+MAX_BACKLOG = 1 << 20  # bytes queued for the daemon; beyond this, nothing more is read from the client
+MAX_UNANSWERED = 256 << 20  # bytes of unanswered requests, kept to be sent again when a daemon dies
 LONGEST_NAME = 200  # characters of a client's name
 
 
-# what the daemon sends most, and its encoder's form of it
+# the daemon's most frequent line, exactly as it encodes it
 _DONE = re.compile(rb'@\{"done":(0|[1-9][0-9]*),"answered":true\}').fullmatch
 
 
-def _relevant(initialize: Json | None) -> dict[str, object] | None:
-    """The part of `initialize` that the daemon uses; the rest may be megabytes, and every daemon gets it."""
+def _used_params(initialize: Json | None) -> dict[str, object] | None:
+    """The parameters of `initialize` that the daemon uses. The rest may be megabytes, to be sent to every daemon."""
     if initialize is None:
         return None
     name = (initialize.get("clientInfo") or {}).get("name")
@@ -85,19 +85,19 @@ class Relay:
         self.watched = False  # `poll` watches the daemon's socket
         self.to_daemon = bytearray()
         self.from_daemon = Lines()
-        self.hello_received = False  # from the daemon, and
-        self.connected = False  # it is not older than we are
-        self.daemon_leaves = False  # it announced its end: the next one is needed only when we need it
-        self.retry_at = 0.0  # when to try to reach the daemon again; 0: no need to
-        self.give_up_at = 0.0  # when to stop trying if nothing waits for a daemon
-        self.has_noted_jobs = False  # jobs of ours wait for the next daemon
+        self.hello_received = False  # the daemon has sent its hello
+        self.connected = False  # and it is not older than we are
+        self.daemon_leaves = False  # it announced its exit: reconnect only when a request needs a daemon
+        self.retry_at = 0.0  # when to try to reach the daemon again; 0: not at all
+        self.give_up_at = 0.0  # when to stop trying if no request waits for a daemon
+        self.has_noted_jobs = False  # jobs with a note wait for the next daemon
         self.initialize: Json | None = None  # the client's parameters of `initialize`
         self.initialized = False  # the client has sent `notifications/initialized`: each daemon gets it
-        self.waiting: dict[str, PendingRequest] = {}  # by the JSON of their id (of a batch: of all ids)
+        self.waiting: dict[str, PendingRequest] = {}  # by the JSON of the id (for a batch, of all ids)
         self.longest = 0  # bytes of the longest waiting line
         self.queue: list[bytes] = []  # notifications and answers for a daemon that is not connected yet
         self.answering: str | None = None  # the next line from the daemon answers this request
-        self.progress: dict[str, Progress] = {}  # by the JSON of their tokens, while calls wait
+        self.progress: dict[str, Progress] = {}  # by the JSON of the token, while calls wait
 
     # ── from the client ──
 
@@ -113,14 +113,14 @@ class Relay:
             self.connect_soon()
 
     def _has_space(self, size: int) -> bool:
-        """Lines are summed up only when as many of the longest would be too much."""
+        """Whether another line fits. Lengths are added up only when that many of the longest line would not fit."""
         self.longest = max(self.longest, size) if self.waiting else size
         if len(self.waiting) * self.longest + size <= MAX_UNANSWERED or not self.waiting:
             return True
-        return size + sum(len(other.line) for other in self.waiting.values()) <= MAX_UNANSWERED
+        return size + sum(len(pending.line) for pending in self.waiting.values()) <= MAX_UNANSWERED
 
     def forward(self, line: bytes) -> None:
-        """Pass on what has no answer, or none that we could give instead."""
+        """Pass on a line that is not a request."""
         if self.connected:
             self._send(line)
         else:
@@ -137,12 +137,12 @@ class Relay:
                 self._send(line)
 
     def is_backlogged(self) -> bool:
-        """Whether the client must wait until the daemon has taken what it sent."""
+        """Whether so much is queued for the daemon that the client must wait."""
         return len(self.to_daemon) + sum(map(len, self.queue)) > MAX_BACKLOG
 
     def client_initialize(self, params: dict[str, object] | None) -> None:
-        again, self.initialize = self.initialize is not None, _relevant(params)
-        if again and self.connected:
+        is_repeat, self.initialize = self.initialize is not None, _used_params(params)
+        if is_repeat and self.connected:
             self._send(b"@" + as_line({"initialize": self.initialize}))
 
     def client_initialized(self) -> None:
@@ -168,16 +168,18 @@ class Relay:
             return
         self.daemon = self.launcher.attempt()
         if self.daemon is not None:
-            self.retry_at = time.monotonic() + HELLO_TIMEOUT  # to give up, unless it has said hello by then
+            self.retry_at = time.monotonic() + HELLO_TIMEOUT  # when to give up waiting for its hello
             self._send(b"@" + as_line({"hello": self._hello()}))
         else:
             self._wait_for_daemon()
 
     def _wait_for_daemon(self) -> None:
-        """Calls wait for a daemon until their client's limit; meanwhile their jobs are not given up."""
+        """Let calls wait for a daemon up to their client's limit. Notes keep their jobs from being given up."""
         limit = self._limit() if self.waiting else 0.0
         overdue = [
-            name for name, pending in self.waiting.items() if self.launcher.hopeless(pending.began, limit)
+            name
+            for name, pending in self.waiting.items()
+            if self.launcher.should_give_up(pending.began, limit)
         ]
         if self.launcher.problem or overdue:
             self._note_jobs()
@@ -190,18 +192,18 @@ class Relay:
         self.retry_at = time.monotonic() + pause if pause else 0.0
 
     def _limit(self) -> float:
-        """Seconds that this client waits for a call, as far as is known without a daemon."""
-        from counsel.mcp import client_timeouts  # only where no daemon can be reached
+        """Seconds that this client waits for a call, as far as the front knows."""
+        from counsel.mcp import client_timeouts  # needed only while no daemon can be reached
 
         return client_timeouts.time_limit_of(self.state.client, "stdio", os.environ)
 
     def _note_jobs(self) -> None:
-        """Another engine on this home gives up an interrupted call whose client does not return within a minute."""
+        """Leave notes that our jobs continue: another engine on this home gives up interrupted calls after a minute."""
         for pending in self.waiting.values():
             stopped = pending.cancelled and not pending.abandoned
             if not pending.noted and not stopped and (jobs := pending.jobs()):
-                written = [pending_calls.note(self.launcher.home, job) for job in jobs]
-                pending.noted = all(written)
+                notes = [pending_calls.note(self.launcher.home, job) for job in jobs]
+                pending.noted = all(notes)
 
     def _remove_notes(self, pending: PendingRequest) -> None:
         if pending.noted:
@@ -209,7 +211,7 @@ class Relay:
                 pending_calls.take(self.launcher.home, job)
 
     def _replace(self) -> None:
-        """Tell an older daemon to end, as soon as no other process is starting one; then start ours."""
+        """Tell an older daemon to hand over, as soon as no other process is starting one; then start ours."""
         if self.launcher.take_lock():
             self._send(b'@{"handover":true}')
             self.retry_at = 0.0
@@ -229,14 +231,14 @@ class Relay:
     # ── the daemon's side of the loop ──
 
     def watch(self, *, client_reads: bool) -> None:
-        """While the client does not read, output stays with the daemon, which then drops progress."""
+        """Watch the daemon's socket. While the client does not read, output stays in the daemon, which drops progress."""
         if self.daemon is None:
             return
         events = (select.POLLIN if client_reads else 0) | (select.POLLOUT if self.to_daemon else 0)
         if events:
             self.poll.register(self.daemon.fileno(), events)
             self.watched = True
-        else:  # a daemon that hangs up would wake us again and again
+        else:  # else a daemon that hangs up would wake us again and again
             self._unwatch()
 
     def _unwatch(self) -> None:
@@ -265,8 +267,8 @@ class Relay:
         for line in self.from_daemon.feed(data):
             if isinstance(line, TooLong):  # no daemon sends such a line
                 continue
-            if (done := _DONE(line)) and len(done[1]) < 20:
-                self.answering = done[1].decode()
+            if (match := _DONE(line)) and len(match[1]) < 20:
+                self.answering = match[1].decode()
             elif line.startswith(b"@"):
                 self._control(json.loads(line[1:]))
             else:
@@ -293,7 +295,7 @@ class Relay:
             self.progress.clear()
 
     def _control(self, message: Json) -> None:
-        """A message of the daemon to us, not to the client."""
+        """Handle a message from the daemon to the front itself."""
         if "done" in message:
             self._done(json.dumps(message["done"]), answered=message.get("answered", True))
         elif "job" in message:
@@ -332,7 +334,7 @@ class Relay:
     # ── when the daemon is gone ──
 
     def _lost(self) -> None:
-        """Take what still waits to the next daemon, and if this one was killed, its jobs too."""
+        """Reconnect if requests wait, or if the daemon was killed: the next one continues its jobs."""
         self._disconnect()
         self.connected, self.answering = False, None
         killed, self.daemon_leaves, self.hello_received = not self.daemon_leaves, False, False
@@ -347,7 +349,7 @@ class Relay:
             self.connect_soon()
 
     def _give_up(self, reason: str) -> None:
-        """No daemon can be reached: fail every waiting request. The next call tries again."""
+        """Fail all waiting requests, because no daemon can be reached. The next call tries again."""
         self._note_jobs()
         self.launcher.release()
         self.retry_at = 0.0
@@ -366,7 +368,7 @@ class Relay:
             self.daemon = None
 
     def close(self) -> None:
-        """The client is gone, and was promised nothing about the calls that still wait."""
+        """Remove the notes of calls that still wait: the client is gone and was not told that they continue."""
         for pending in self.waiting.values():
             self._remove_notes(pending)
 

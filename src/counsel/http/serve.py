@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from counsel.daemon.draining import until_hurried
+from counsel.daemon.draining import until_second_signal
 from counsel.daemon.process_limits import MOST_CONNECTIONS, limit_accept_warnings, most_connections
 from counsel.errors import ConfigInvalid
 from counsel.http import auth
@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
     async def _drain(self) -> None:
         """Keep answering meanwhile: clients wait for jobs, and `/ready` informs the load balancer."""
         if self._app.drain is not None:
-            await until_hurried(self._app.drain(), self._hurry)
+            await until_second_signal(self._app.drain(), self._hurry)
 
 
 async def serve(

@@ -194,8 +194,8 @@ class Streamable:
 
     def _receive(self, entry: HttpSession, message: Json) -> None:
         if "method" not in message:
-            entry.session.answered(message)
+            entry.session.on_response(message)
             return
         if message["method"] == "notifications/cancelled":
             self._sessions.cancel_elsewhere(entry, message.get("params") or {})
-        entry.session.notified(message)
+        entry.session.on_notification(message)

@@ -1,6 +1,6 @@
 """The time limit on a client's command line: `codex -c …tool_timeout_sec=5`, `claude --mcp-config …`.
 
-Read from the parent processes of the front (/proc, so only on Linux). It can only shorten the limit.
+Read from the front's parent processes in /proc, so on Linux only. It can shorten the limit, never raise it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CODEX = re.compile(r"mcp_servers\.(\"?)([^=]+?)\1\.(\w+)\s*=\s*(.*)", re.DOTALL
 
 
 def limit(agent: str, front: int) -> float | None:
-    """Seconds, or None. `front`: the process that the client started."""
-    reads = _READERS.get(agent)
-    if reads is None:
+    """The limit in seconds, if the command line sets one. `front`: the process that the client started."""
+    reader = _READERS.get(agent)
+    if reader is None:
         return None
     for pid in _parents(front):
         with suppress(OSError, ValueError):
-            seconds = reads(_argv(pid), Path(f"/proc/{pid}/cwd"))
+            seconds = reader(_argv(pid), Path(f"/proc/{pid}/cwd"))
             if seconds:
                 return seconds
     return None
@@ -44,7 +44,7 @@ def _parents(pid: int) -> Iterator[int]:
             stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         except OSError:
             return
-        pid = int(stat.rpartition(")")[2].split()[1])  # the name before it may contain anything
+        pid = int(stat.rpartition(")")[2].split()[1])  # the name in parentheses may contain anything
         if pid <= 1:
             return
         yield pid
@@ -78,13 +78,13 @@ def of_claude(argv: Argv, cwd: Path) -> float | None:
 
 
 def _values(argv: Argv, options: Sequence[str], *, many: bool = False) -> Iterator[str]:
-    """`-c v`, `-cv`, `--config=v`; with `many` also the values after the first, up to the next option."""
+    """The values of `options`: `-c v`, `-cv`, `--config=v`; with `many`, all values up to the next option."""
     taking = False
     for word in argv:
-        joined = next((word[len(name) :] for name in options if _is_joined(word, name)), None)
-        if joined is not None:
+        rest = next((word[len(name) :] for name in options if _is_joined(word, name)), None)
+        if rest is not None:
             taking = many
-            yield joined.removeprefix("=")
+            yield rest.removeprefix("=")
         elif word in options:
             taking = True
         elif taking and not word.startswith("-"):
@@ -101,7 +101,7 @@ def _is_joined(word: str, name: str) -> bool:
 
 
 def _servers(value: str, cwd: Path) -> Mapping[str, object]:
-    """The servers of `--mcp-config`: JSON, or a file with JSON."""
+    """The servers in a value of `--mcp-config`: JSON, or the path of a JSON file."""
     try:
         if not value.lstrip().startswith("{"):
             path = cwd / value

@@ -1,8 +1,8 @@
 """The time limit that a client's own config files set for the entry that starts counsel.
 
-Read once per session, in a thread of the daemon: the client, too, reads its files when it starts. A file that cannot be
-read sets no limit. A project's file, which anyone may have written, can only shorten the limit; so can the client's
-command line (`client_argv.py`).
+Read once per session, in a thread of the daemon, since the client also reads its files only when it starts. An
+unreadable file sets no limit. A project's file, which anyone may have written, and the client's command line
+(`client_argv.py`) can only shorten the limit.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _PROJECT = frozenset({"project", "plugin"})
 def configured(
     agent: str, env: Mapping[str, str], project: Path, transport: Transport, front: int | None = None
 ) -> Configured:
-    """`front`: the process that the client started, if any."""
+    """The limits in the agent's files. `front`: the process that the client started, if any."""
     if agent not in FORMATS or not env.get("HOME"):
         return Configured()
     try:
         from_argv = client_argv.limit(agent, front) if front else None
-        listed = listing(workspace_of(env, project), Reader(), (agent,)).servers
+        rows = listing(workspace_of(env, project), Reader(), (agent,)).servers
     except Exception:  # a client's files are never a reason to refuse its call
         log.exception("cannot read the time limits in %s's files", agent)
         return Configured()
-    ours = [row for row in listed if row.server.enabled and _is_ours(row, transport)]
+    ours = [row for row in rows if row.server.enabled and _is_ours(row, transport)]
     return Configured(
         _smallest(_timeouts(row for row in ours if row.scope not in _PROJECT and row.shadowed_by != "local")),
         _smallest([*_timeouts(row for row in ours if row.scope in _PROJECT), from_argv]),

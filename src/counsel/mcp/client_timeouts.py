@@ -21,16 +21,16 @@ Reads: TypeAlias = Literal["structured", "text", "unknown"]
 
 
 class Client(NamedTuple):
-    """A client, by the name that it sends in `initialize`."""
+    """What we know about a client. The table's key is the name that it sends in `initialize`."""
 
     stdio: float  # seconds, unless the user has configured another limit
     http: float
     source: str
     most: float = math.inf  # no setting raises the limit above this
-    reads: Reads = "unknown"  # the part of a result that it gives to its model
+    reads: Reads = "unknown"  # the part of a result that it passes to its model
     reads_failed: Reads = "unknown"  # the same for a failed call
-    variable: str = ""  # its own environment variable, in milliseconds
-    least: float = 0.0  # seconds, to which it raises a smaller value of the variable
+    variable: str = ""  # the client's environment variable for the limit, in milliseconds
+    least: float = 0.0  # seconds; the client raises smaller values of the variable to this
 
 
 _SDK = "the TypeScript SDK's default (not measured)"
@@ -83,15 +83,15 @@ def is_timeout(reason: object) -> bool:
 
 @lru_cache(maxsize=256)
 def of(client: str) -> Client:
-    """The row of a client, or the row whose name its name starts with (`gemini-cli-mcp-client-counsel`)."""
+    """The row with this name, or with the longest prefix of it (for `gemini-cli-mcp-client-counsel`)."""
     if client in CLIENTS:
         return CLIENTS[client]
-    family = [name for name in CLIENTS if client.lower().startswith(name.lower())]
-    return CLIENTS[max(family, key=len)] if family else OTHERS
+    prefixes = [name for name in CLIENTS if client.lower().startswith(name.lower())]
+    return CLIENTS[max(prefixes, key=len)] if prefixes else OTHERS
 
 
 def heeds(agent: str, seconds: float | None) -> bool:
-    """Whether the client obeys such a limit in an entry of its files."""
+    """Whether the client applies this limit when an entry in its files sets it."""
     return seconds is not None and seconds >= _IGNORED_BELOW.get(agent, 0)
 
 
@@ -107,27 +107,27 @@ def time_limit(
     transport: Transport,
     settings: Settings,
     env: Mapping[str, str],
-    configured: Configured = Configured(),  # noqa: B008 - a tuple
+    file_limits: Configured = Configured(),  # noqa: B008 - a tuple
 ) -> float:
     """Seconds after which a synchronous call answers "processing": shortly before the client's limit."""
     own = settings.client_limit_seconds
-    return before(float(own) if own else limit(of(client), transport, env, configured))
+    return before(float(own) if own else limit(of(client), transport, env, file_limits))
 
 
 def time_limit_of(client: str, transport: Transport, env: Mapping[str, str]) -> float:
-    """The same for the front, which reads no files."""
+    """The same time limit, computed by the front, which reads no files."""
     own = env.get("COUNSEL_CLIENT_LIMIT_SECONDS", "")
     if own.isdigit() and int(own):
         return before(float(own))
     return before(limit(of(client), transport, env, Configured()))
 
 
-def limit(row: Client, transport: Transport, env: Mapping[str, str], configured: Configured) -> float:
+def limit(row: Client, transport: Transport, env: Mapping[str, str], file_limits: Configured) -> float:
     default = row.stdio if transport == "stdio" else row.http
     variable = _milliseconds(env.get(row.variable, ""))
-    named = [variable and max(variable, row.least), configured.trusted]
-    base = min((seconds for seconds in named if seconds), default=default)
-    return min(base, row.most, configured.project or math.inf)
+    candidates = [variable and max(variable, row.least), file_limits.trusted]
+    base = min((seconds for seconds in candidates if seconds), default=default)
+    return min(base, row.most, file_limits.project or math.inf)
 
 
 def _milliseconds(text: str) -> float | None:
@@ -139,5 +139,5 @@ def _milliseconds(text: str) -> float | None:
 
 
 def before(seconds: float) -> float:
-    """A tenth before the limit, but up to a second before a short one: a loaded machine needs that long to answer."""
+    """When to answer: a tenth (at most 10 s) before the limit; up to 1 s before a short one, for a loaded machine."""
     return seconds - min(10.0, max(seconds / 10, min(1.0, seconds / 4)))

@@ -1,8 +1,8 @@
-"""Results for MCP clients with every text once: what a model reads again costs its user again.
+"""Removes repeated texts from results for MCP clients: a text that a model reads twice is paid for twice.
 
-A consensus repeats itself: `content` has the last answers, a refined entry has the first one. And a result is sent
-twice, as JSON and as text, of which a client reads one (`client_timeouts.CLIENTS`): the other is shortened where that is
-known. The command line and `/api` have the complete results.
+A consensus has repetitions: `content` has the last answers, and a refined entry has the first one. Every result is sent
+twice, as JSON and as text, and a client reads one of them. Where it is known which (`client_timeouts.CLIENTS`), the other
+is shortened. The command line and `/api` show complete results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from counsel.results import ConsensusResult, JobStatus, ToolResult
 from counsel.types import Json
 
 IN_JSON = "The answer is in structuredContent."
-_SHORT = 600  # characters: a text up to this length may be in both
+_SHORT = 600  # characters: a text up to this length may be in both parts
 _TEXTS = frozenset(
     {
         "content",
@@ -32,53 +32,53 @@ _TEXTS = frozenset(
 
 
 def to_json(result: ToolResult) -> Json:
-    """The result as JSON, without what it has twice."""
+    """The result as JSON, without repetitions."""
     if isinstance(result, ConsensusResult):
         return _consensus(result)
     return {"content": _status(result)} if isinstance(result, JobStatus) else result.to_json()
 
 
 def _status(status: JobStatus) -> dict[str, object]:
-    shown = dict(status.content)
+    content = dict(status.content)
     if status.models_status is not None:
-        shown.pop("partial", None)  # the same texts as the models'
+        content.pop("partial", None)  # the same texts as the models'
     if isinstance(status.result, ConsensusResult):
-        shown["result"] = _beside_history(status.result) if status.history else _consensus(status.result)
+        content["result"] = _beside_history(status.result) if status.history else _consensus(status.result)
     elif status.result and status.history:
-        shown["result"] = _without(status.result.to_json(), "content")
-    known = {state.partial for state in status.models_status or () if state.partial}
-    return _without_known(shown, known) if known else shown
+        content["result"] = _without(status.result.to_json(), "content")
+    partials = {state.partial for state in status.models_status or () if state.partial}
+    return _without_partials(content, partials) if partials else content
 
 
-def _without_known(shown: Json, known: set[str]) -> dict[str, object]:
-    """The job without partial texts of its error, or of a consensus' failed members, that its models have."""
+def _without_partials(content: Json, partials: set[str]) -> dict[str, object]:
+    """The job without those partial texts of its error and failed members that `models_status` already has."""
 
     def without(row: Json) -> dict[str, object]:
-        return _without(row, "partial") if row.get("partial") in known else dict(row)
+        return _without(row, "partial") if row.get("partial") in partials else dict(row)
 
-    if error := shown.get("error"):
-        failed = {"failed": list(map(without, error["failed"]))} if "failed" in error else {}
-        return {**shown, "error": {**without(error), **failed}}
-    phases = (shown.get("result") or {}).get("phases")
+    if error := content.get("error"):
+        members = {"failed": list(map(without, error["failed"]))} if "failed" in error else {}
+        return {**content, "error": {**without(error), **members}}
+    phases = (content.get("result") or {}).get("phases")
     if not phases:
-        return dict(shown)
+        return dict(content)
     phases = {**phases, "failed": list(map(without, phases["failed"]))}
-    return {**shown, "result": {**shown["result"], "phases": phases}}
+    return {**content, "result": {**content["result"], "phases": phases}}
 
 
 def _consensus(result: ConsensusResult) -> dict[str, object]:
-    """The last answer of each model; its first one is left out if it refined it."""
-    shown = _without(result.to_json(), "content")
-    shown["phases"] = _phases(shown, without_first=_refined(result), refined=("initial_response",))
-    if "vote" in shown:
-        shown |= _voted(shown)
+    """The consensus without the first answers of models that refined theirs."""
+    document = _without(result.to_json(), "content")
+    document["phases"] = _phases(document, _refining_models(result), ("initial_response",))
+    if "vote" in document:
+        document |= _vote(document)
     note = first_answers_note(result)
-    return {**shown, "note": note} if note else shown
+    return {**document, "note": note} if note else document
 
 
-def _voted(shown: Json) -> dict[str, object]:
-    """Of a vote, each reason once: beside the choice."""
-    phases, vote = shown["phases"], shown["vote"]
+def _vote(document: Json) -> dict[str, object]:
+    """The fields of a vote, with each reason only next to its choice."""
+    phases, vote = document["phases"], document["vote"]
     return {
         "phases": {
             **phases,
@@ -90,32 +90,32 @@ def _voted(shown: Json) -> dict[str, object]:
 
 
 def _beside_history(result: ConsensusResult) -> dict[str, object]:
-    """The conversation has the last answers; a consensus' first ones are only here."""
-    shown = _without(result.to_json(), "content")
-    unrefined = {answer.model for answer in result.initial} - _refined(result)
-    shown["phases"] = _phases(shown, unrefined, ("initial_response", "refined_response"))
-    return shown
+    """The consensus without last answers, which the conversation has. First answers are only here."""
+    document = _without(result.to_json(), "content")
+    unchanged_models = {answer.model for answer in result.initial} - _refining_models(result)
+    document["phases"] = _phases(document, unchanged_models, ("initial_response", "refined_response"))
+    return document
 
 
-def _refined(result: ConsensusResult) -> set[str]:
+def _refining_models(result: ConsensusResult) -> set[str]:
     return {answer.model for answer in result.refined if answer.text}
 
 
-def _phases(shown: Json, without_first: set[str], refined: tuple[str, ...]) -> dict[str, object]:
-    phases = shown["phases"]
+def _phases(document: Json, models: set[str], refined_fields: tuple[str, ...]) -> dict[str, object]:
+    """The phases without the first answers of `models`, and without `refined_fields` of the refined answers."""
+    phases = document["phases"]
     return {
         **phases,
         "initial": [
-            _without(entry, "response") if entry["model"] in without_first else entry
-            for entry in phases["initial"]
+            _without(entry, "response") if entry["model"] in models else entry for entry in phases["initial"]
         ],
-        "refined": [_without(entry, *refined) for entry in phases["refined"]],
+        "refined": [_without(entry, *refined_fields) for entry in phases["refined"]],
         **({"rounds": [_positions(entry) for entry in phases["rounds"]]} if "rounds" in phases else {}),
     }
 
 
 def _positions(round_: Json) -> dict[str, object]:
-    """A round between the first and the last, without its texts."""
+    """A round between the first and the last, without the answers' texts."""
     return {**round_, "answers": [_without(entry, "response") for entry in round_["answers"]]}
 
 
@@ -123,17 +123,17 @@ def _without(entry: Mapping[str, object], *names: str) -> dict[str, object]:
     return {name: value for name, value in entry.items() if name not in names}
 
 
-def parts(structured: Json, text: str, reads: Reads) -> tuple[Json, str]:
-    """The JSON and the text that are sent. A client that checks the output schema needs the JSON in any case."""
+def parts(document: Json, text: str, reads: Reads) -> tuple[Json, str]:
+    """The JSON and the text to send. There is always JSON: some clients check it against the output schema."""
     if len(text) <= _SHORT or reads == "unknown":
-        return structured, text
+        return document, text
     if reads == "structured":
-        return structured, IN_JSON
-    return _without_texts(structured), text
+        return document, IN_JSON
+    return _without_texts(document), text
 
 
 def _without_texts(value: object) -> Any:
-    """Without the long texts, which the text has."""
+    """The JSON without long texts, for a client that reads the text part."""
     if isinstance(value, dict):
         return {
             name: _without_texts(entry)

@@ -19,8 +19,7 @@ from counsel.people import Person
 from counsel.settings import Settings
 
 _Stamp: TypeAlias = tuple[int, ...]
-# Between two checks of the files: one costs as much as all else that the interface does for a call.
-CHECK_SECONDS = 1.0
+CHECK_SECONDS = 1.0  # between checks of the files: one costs as much as the interface's other work for a call
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +29,7 @@ class ClientIdentity:
     agent: str | None = None  # `counsel stdio --as`
     front: int | None = None  # the process that its client started
     roots: tuple[Path, ...] = ()
-    person: Person | None = None  # of a team, whose settings are the server's
+    person: Person | None = None  # a member of a team; the settings are the server's
     _server: ClientIdentity | None = field(default=None, repr=False)
     _settings: Settings | None = field(default=None, init=False, repr=False)
     _stamp: _Stamp = field(default=(), init=False, repr=False)
@@ -53,28 +52,28 @@ class ClientIdentity:
         return self._settings
 
     def read_again(self) -> None:
-        """For a request that changed a file: the next one must see it."""
+        """Check the files at the next request: the current one has changed them."""
         self._checked = -CHECK_SECONDS
 
     def move(self, env: Mapping[str, str], cwd: Path) -> None:
-        """The client's user works elsewhere, or with other variables."""
+        """Use another folder and other variables: the client's user has moved."""
         self.env, self.cwd = env, cwd
         self._settings = self._caller = None
 
     def of_person(self, person: Person) -> ClientIdentity:
-        """A person who uses this server: its settings and keys, none of its folders."""
+        """The identity of a person who uses this server, with its settings and keys but none of its folders."""
         return ClientIdentity(env=self.env, cwd=self.cwd, person=person, _server=self)
 
     def caller(self, client: str) -> Caller:
-        """The same object as long as nothing has changed."""
-        settings, known = self.settings, self._caller
+        """The caller; the same object as long as nothing has changed."""
+        settings, previous = self.settings, self._caller
         if (
-            known is not None
-            and known.settings is settings
-            and known.client == client
-            and known.roots == self.roots
+            previous is not None
+            and previous.settings is settings
+            and previous.client == client
+            and previous.roots == self.roots
         ):
-            return known
+            return previous
         self._caller = Caller(
             client=client,
             agent=self.agent or agent_named(client),
@@ -90,8 +89,8 @@ class ClientIdentity:
         """CLIENT_CWD, the client's first root, CLAUDE_PROJECT_DIR, or the folder in which its front was started."""
         if self.person is not None:
             return settings.home / "team" / self.person.id
-        named = settings.client_cwd or (self.roots[0] if self.roots else self.env.get("CLAUDE_PROJECT_DIR"))
-        return Path(named) if named and Path(named).is_absolute() else self.cwd
+        folder = settings.client_cwd or (self.roots[0] if self.roots else self.env.get("CLAUDE_PROJECT_DIR"))
+        return Path(folder) if folder and Path(folder).is_absolute() else self.cwd
 
 
 _FILES = ("config.toml", ".env", "team.json", "team-models.json")

@@ -1,7 +1,7 @@
 """MCP as lines of JSON, on a socket or on stdin and stdout.
 
-Limits for a sender: the length of a line, of all unfinished lines together, and the lines of one connection that are
-handled before another connection gets its turn. A peer that does not read its answers is not read from either.
+What a peer sends is limited: the length of a line, the bytes of all unfinished lines together, and the lines of one
+connection that are handled before the next connection's. From a peer that does not read its answers, nothing is read.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ REFUSAL_TIMEOUT = 1.0  # seconds for a refused peer to read the reason
 LINES_AT_ONCE = 50  # of one connection: 256 KiB of lines that are not JSON take 1.5 s
 
 
-class Unfinished:
+class UnfinishedBytes:
     """Bytes of all unfinished lines."""
 
     def __init__(self) -> None:
         self.bytes = 0
 
 
-_UNFINISHED = Unfinished()
+_UNFINISHED_BYTES = UnfinishedBytes()
 
 
 class Splitter:
-    """Splits bytes into lines and calls `line` with each. `too_long` gets a line that was discarded, at its end."""
+    """Splits bytes into lines and calls `line` with each. A discarded line goes to `too_long` when its end arrives."""
 
-    __slots__ = ("_all", "_line", "_lines", "_too_long")
+    __slots__ = ("_line", "_lines", "_too_long", "_total")
 
     def __init__(
         self,
         line: Line,
         too_long: Callable[[TooLong], None],
         longest: int = LONGEST,
-        unfinished: Unfinished = _UNFINISHED,
+        total: UnfinishedBytes = _UNFINISHED_BYTES,
     ) -> None:
         self._lines = Lines(longest)
         self._line, self._too_long = line, too_long
-        self._all = unfinished
+        self._total = total
 
     def allow(self, longest: int) -> None:
         self._lines.longest = longest
@@ -71,21 +71,21 @@ class Splitter:
     def feed(self, data: bytes) -> None:
         before = self._lines.unfinished
         lines = self._lines.feed(data)
-        self._all.bytes += self._lines.unfinished - before
-        if self._all.bytes > MOST_UNFINISHED and self._lines.unfinished:
-            self._all.bytes -= self._lines.unfinished
+        self._total.bytes += self._lines.unfinished - before
+        if self._total.bytes > MOST_UNFINISHED and self._lines.unfinished:
+            self._total.bytes -= self._lines.unfinished
             self._lines.give_up()
         for line in lines:
             self._take(line)
 
     def end(self) -> None:
         """The stream was closed: handle a last line without a newline."""
-        self._all.bytes -= self._lines.unfinished
+        self._total.bytes -= self._lines.unfinished
         self._take(self._lines.end())
 
     def drop(self) -> None:
         """The sender is gone."""
-        self._all.bytes -= self._lines.unfinished
+        self._total.bytes -= self._lines.unfinished
         self._lines.clear()
 
     def _take(self, line: bytes | TooLong) -> None:
@@ -96,9 +96,10 @@ class Splitter:
 
 
 class LinePipe(asyncio.Protocol):
-    """One stream of lines. `is_server`: do not read from a peer that does not read its answers.
+    """One stream of lines.
 
-    Only one side of a connection may do so: two sides that wait for each other would wait forever.
+    `is_server`: stop reading from a peer that does not read its answers. Only one side of a connection may do this:
+    two sides that wait for each other would wait forever.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class LinePipe(asyncio.Protocol):
         self._on_lost()
 
     def _forget(self) -> None:
-        """Free it now, without waiting for the garbage collector: an unfinished line may have many megabytes."""
+        """Free the memory now, not at the next garbage collection: an unfinished line may have many megabytes."""
         self._lines.clear()
         self.splitter.drop()
 
@@ -186,7 +187,7 @@ class LinePipe(asyncio.Protocol):
         await self._writable.wait()
 
     def write(self, data: bytes) -> None:
-        """Join what is written in one turn of the loop: a system call costs more than a copy."""
+        """Collect what is written in one turn of the loop and send it at once: a system call costs more than a copy."""
         if self._refused:  # nothing follows a refusal
             return
         if not self._out:
@@ -201,7 +202,7 @@ class LinePipe(asyncio.Protocol):
                 self._cut_off(f"it has not read {MOST_UNREAD // 2**20} MiB of answers")
 
     def refuse(self, data: bytes) -> None:
-        """Send this and close. Keep reading for a while: closing while the peer still sends would reset the connection."""
+        """Send `data` and close, but keep reading for a while: closing while the peer sends would reset the connection."""
         self._forget()
         self.write(data)
         self._flush()
@@ -218,7 +219,7 @@ class LinePipe(asyncio.Protocol):
 
 
 class McpLines:
-    """A session over lines. Every request is answered by a task of its own, so none waits for another."""
+    """A session over lines. Each request has its own task, so none waits for another."""
 
     def __init__(
         self,
@@ -244,7 +245,7 @@ class McpLines:
         return bool(self._tasks)
 
     def line(self, data: bytes, key: str | None = None, waited: float = 0.0) -> None:
-        """`waited`: seconds that the client had waited before the line arrived here."""
+        """Handle a line. `waited`: seconds that the client has already waited for the answer."""
         try:
             message = messages_.parse(data)
         except Unreadable as error:
@@ -268,9 +269,9 @@ class McpLines:
 
     def _take(self, message: dict[str, object]) -> None:
         if "method" in message:
-            self.session.notified(message)
+            self.session.on_notification(message)
         else:
-            self.session.answered(message)
+            self.session.on_response(message)
 
     async def _reply(self, request: dict[str, object], key: str | None, waited: float) -> None:
         response = await self._respond(request, key, waited)
@@ -279,7 +280,7 @@ class McpLines:
     async def _respond(
         self, request: dict[str, object], key: str | None, waited: float
     ) -> dict[str, object] | None:
-        """Tell the front the request's job, unless the answer is quicker: the front would wake up for nothing."""
+        """Answer a request. Announce its job to the front only after a while: a quick answer makes that unnecessary."""
         timer: alarms.Alarm | None = None
 
         def on_job(job: str) -> None:
@@ -308,13 +309,13 @@ class McpLines:
 
     async def _reply_to_all(self, messages: Sequence[object], key: str | None, waited: float) -> None:
         work = (
-            self._of_batch(message, key and f"{key}.{index}", waited)
+            self._batch_entry(message, key and f"{key}.{index}", waited)
             for index, message in enumerate(messages)
         )
         responses = [response for response in await asyncio.gather(*work) if response is not None]
         self._finish(batch_ids(messages), responses or None)
 
-    async def _of_batch(self, message: Any, key: str | None, waited: float) -> dict[str, object] | None:
+    async def _batch_entry(self, message: Any, key: str | None, waited: float) -> dict[str, object] | None:
         try:
             check_message(message)
         except RpcError as error:
@@ -327,9 +328,9 @@ class McpLines:
     # ── output ──
 
     def _finish(self, request_id: object, response: object) -> None:
-        """The front must know that a request is answered, or never will be.
+        """Send a response, and tell the front that this request is finished, with or without an answer.
 
-        A request that stays unanswered because we exit is for the next daemon.
+        While the session closes, nothing is sent: the front sends the unanswered requests to the next daemon.
         """
         if self._closing:
             return
@@ -349,7 +350,7 @@ class McpLines:
         task.add_done_callback(self._tasks.discard)
 
     async def drain(self, seconds: float) -> None:
-        """Wait this long for answers in progress."""
+        """Wait up to `seconds` for answers in progress."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 

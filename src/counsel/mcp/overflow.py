@@ -1,4 +1,4 @@
-"""Full texts of results that were too long for a client: a private file, and a resource that is read in pages."""
+"""Full texts of results that are too long for their client: in a private file, and as a resource that is read in pages."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class StoredText:
 
     @property
     def hint(self) -> str:
-        locations = [f"resource {self.uri}" if self.uri else "", f"file {self.path}" if self.path else ""]
-        known = " or ".join(location for location in locations if location)
-        return f"full text: {known}" if known else "raise MAX_MCP_OUTPUT_TOKENS for more"
+        parts = [f"resource {self.uri}" if self.uri else "", f"file {self.path}" if self.path else ""]
+        places = " or ".join(location for location in parts if location)
+        return f"full text: {places}" if places else "raise MAX_MCP_OUTPUT_TOKENS for more"
 
     def link(self) -> dict[str, object]:
         return {
@@ -39,15 +39,14 @@ class StoredText:
 
 
 def store(home: Path | None, job: str | None, text: str) -> StoredText:
-    """Write the text to a private file. On a full disk the file is lost, not the answer."""
+    """Write the text to a private file. If that fails (a full disk), the answer is sent without it."""
     name = job if job and _SAFE.fullmatch(job) else f"result_{secrets.token_hex(8)}"
     if home is None:
         return StoredText(None, uri(name) if name == job else None)
     path = home / "outputs" / f"{name}.txt"
     try:
-        path.parent.mkdir(
-            mode=0o700, exist_ok=True
-        )  # not the home: if the user has deleted it, it stays deleted
+        # no `parents`: a home that the user has deleted stays deleted
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         _replace(path, text)
     except OSError:
         return StoredText(None, uri(name) if name == job else None)
@@ -71,24 +70,24 @@ def parse(uri: str) -> tuple[str, int] | None:
     return (match[1], int(match[2] or 1)) if match else None
 
 
-async def read(engine: Engine, wanted: str, most: int) -> Json | None:
-    """`resources/read`: one page of a job's text, or None if there is none."""
-    parsed = parse(wanted)
-    if parsed is None:
+async def read(engine: Engine, resource: str, most: int) -> Json | None:
+    """Answer `resources/read`: one page of a job's text, or None if it does not exist."""
+    target = parse(resource)
+    if target is None:
         return None
-    job, number = parsed
-    pages = _pages(render.whole(await engine.status(job)), most)
+    job, number = target
+    pages = _pages(render.full_text(await engine.status(job)), most)
     if not 1 <= number <= len(pages):
         return None
     text = pages[number - 1]
     if len(pages) > 1:
         after = f"next: {uri(job, number + 1)}" if number < len(pages) else "the last"
         text += f"\n\n[page {number} of {len(pages)}; {after}]"
-    return {"contents": [{"uri": wanted, "mimeType": "text/plain", "text": text}]}
+    return {"contents": [{"uri": resource, "mimeType": "text/plain", "text": text}]}
 
 
 def _pages(text: str, most: int) -> list[str]:
-    """Pages of at most `most` characters of JSON, where a newline or a quote counts twice."""
+    """The text in pages of at most `most` characters as JSON, which escapes newlines and quotes."""
     pages: list[str] = []
     while len(json.dumps(text, ensure_ascii=False)) > most:
         size = most
@@ -101,7 +100,7 @@ def _pages(text: str, most: int) -> list[str]:
 
 
 async def recent(engine: Engine) -> list[dict[str, object]]:
-    """`resources/list`: the texts of the newest finished jobs."""
+    """Answer `resources/list`: the texts of the newest finished jobs."""
     return [
         {"uri": uri(job.job_id), "name": job.title or job.job_id, "mimeType": "text/plain"}
         for job in (await engine.recent()).jobs

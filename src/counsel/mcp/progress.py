@@ -1,7 +1,7 @@
-"""Progress messages for a caller that waits: the end of the text so far, and that a silent model still works.
+"""Progress messages for a waiting caller: the newest text, or how long a model has been thinking.
 
-Clients show the head of a message (Claude Code about 200 characters), so a message is short: the newest text. Clients
-that reset their timers on progress need one every few seconds, and its number must grow.
+Clients show the beginning of a message (Claude Code about 200 characters), so messages are short. Clients that reset
+their timers on progress need a message every few seconds, and its number must grow.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ from counsel.requests import Engine
 
 Report: TypeAlias = Callable[[float, str], None]
 
-REPORT_EVERY = 0.25  # seconds: a progress notification per delta costs four times the throughput (facts)
-HEARTBEAT = 4.0  # seconds of silence after which a message says who is thinking
+REPORT_EVERY = 0.25  # seconds: one notification per delta would cut throughput to a quarter (measured)
+HEARTBEAT = 4.0  # seconds of silence after which a message says which model is thinking
 REPORT_TEXT = 200  # characters of one message
-_LEAST = 24  # characters of each model's text, however many there are
+_LEAST = 24  # characters of each model's text, however many models there are
 
 
 async def report(engine: Engine, job: str, send: Report) -> None:
-    """The newest text, a few times per second while it grows, else every few seconds that it does not."""
-    text = Growing()
-    following = asyncio.ensure_future(_collect(engine, job, text))
+    """Send the newest text: a few times per second while it grows, else every few seconds."""
+    text = LiveText()
+    collecting = asyncio.ensure_future(_collect(engine, job, text))
     try:
         while True:
-            await _news(text)
-            send(text.size, text.shown())
-            if following.done():
+            await _wait_for_change(text)
+            send(text.size, text.message())
+            if collecting.done():
                 return
             await asyncio.sleep(REPORT_EVERY)
     finally:
-        following.cancel()
+        collecting.cancel()
         with suppress(asyncio.CancelledError, CounselError):
-            await following
+            await collecting
 
 
-async def _news(text: Growing) -> None:
+async def _wait_for_change(text: LiveText) -> None:
     try:
         async with asyncio.timeout(HEARTBEAT):
-            await text.grown.wait()
+            await text.changed.wait()
     except TimeoutError:
         text.beat()
-    text.grown.clear()
+    text.changed.clear()
 
 
-async def _collect(engine: Engine, job: str, text: Growing) -> None:
+async def _collect(engine: Engine, job: str, text: LiveText) -> None:
     async for event in engine.follow(job):
         text.add(event)
 
@@ -71,12 +71,12 @@ async def _collect(engine: Engine, job: str, text: Growing) -> None:
 class _Model:
     name: str
     began: float
-    newest: float = 0.0  # when its last text came
+    newest: float = 0.0  # when its last text arrived
     note: str = ""
     ended: str = ""
 
-    def shown(self, tail: str, length: int, most: int) -> str:
-        """The note about what was discarded, the newest text, and how long the model has been silent."""
+    def message(self, tail: str, length: int, most: int) -> str:
+        """The note about discarded text, the newest text, and how long the model has been silent."""
         now = time.monotonic()
         silent = now - (self.newest or self.began)
         if not tail:
@@ -90,12 +90,12 @@ class _Model:
         if self.ended:
             return f"{self.name}: {self.ended}"
         if not tail:
-            return self.shown(tail, length, most)
+            return self.message(tail, length, most)
         return f"{self.name}: {_tail(' '.join(tail.split()), max(_LEAST, most), length)}"
 
 
 def _tail(text: str, most: int, length: int) -> str:
-    """The end of a text, from the beginning of a word on."""
+    """The end of a text, starting at a word."""
     if length <= most and len(text) <= most:
         return text
     tail = text[-(most - 1) :]
@@ -105,16 +105,16 @@ def _tail(text: str, most: int, length: int) -> str:
     return f"…{tail}"
 
 
-class Growing:
-    """The answers of a job as they come, each only as long as a message can show."""
+class LiveText:
+    """A job's answers while they arrive. Of each, only as much is kept as a message can show."""
 
     def __init__(self) -> None:
-        self.grown = asyncio.Event()
+        self.changed = asyncio.Event()
         self.size = 0
         self._models: dict[str, _Model] = {}
         self._texts = TextFold(tail=REPORT_TEXT * 2)
         self._began = time.monotonic()
-        self._waits = ""  # before the first call
+        self._wait_note = ""  # before the first call
 
     def add(self, event: JobEvent) -> None:
         self._texts.add(event)
@@ -122,7 +122,7 @@ class Growing:
             self._model(event.slot).newest = time.monotonic()
             self._grow(len(event.text))
         elif isinstance(event, ModelStarted):
-            self._waits = ""
+            self._wait_note = ""
             note = self._models[event.slot].note if event.slot in self._models else ""
             self._models[event.slot] = _Model(event.model or event.slot, time.monotonic(), note=note)
         elif isinstance(event, PhaseStarted):
@@ -130,7 +130,7 @@ class Growing:
                 model.note = ""
         elif isinstance(event, Waiting):
             if event.wait and not event.slot:
-                self._waits = f"[waits for {event.wait.text}]"
+                self._wait_note = f"[waits for {event.wait.text}]"
                 self._grow(1)
         elif isinstance(event, Restarted):
             self._model(event.slot).note = f"[{render.restarted(event)}]"
@@ -141,7 +141,7 @@ class Growing:
                 self._grow(1)
 
     def beat(self) -> None:
-        """A client may drop a notification whose number is no greater than the last one's."""
+        """Increase the number: a client may drop a notification whose number has not grown."""
         self.size += 1
 
     def _model(self, slot: str) -> _Model:
@@ -149,18 +149,18 @@ class Growing:
 
     def _grow(self, by: int) -> None:
         self.size += by
-        self.grown.set()
+        self.changed.set()
 
-    def shown(self) -> str:
-        if self._waits:
-            return self._waits
+    def message(self) -> str:
+        if self._wait_note:
+            return self._wait_note
         if not self._models:
             return f"starting ({time.monotonic() - self._began:.0f} s)"
         texts = [(model, self._texts.of(slot)) for slot, model in self._models.items()]
         if len(texts) == 1:
             model, text = texts[0]
-            return model.shown(text.text(), text.length, REPORT_TEXT)
-        each = REPORT_TEXT // len(texts)
+            return model.message(text.text(), text.length, REPORT_TEXT)
+        share = REPORT_TEXT // len(texts)
         return "\n".join(
-            model.line(text.text(), text.length, each - len(model.name) - 3) for model, text in texts
+            model.line(text.text(), text.length, share - len(model.name) - 3) for model, text in texts
         )

@@ -1,4 +1,4 @@
-"""Results as text, for clients and people that read text: one function per type of result."""
+"""Results as text, for people and for clients that read text: one function per type of result."""
 
 from __future__ import annotations
 
@@ -47,33 +47,33 @@ def text(result: EngineResult) -> str:
 
 
 def failure(error: CounselError, *, partial: bool = True) -> str:
-    """`CODE: what happened. What to do next.`, and what had arrived of the answers."""
+    """`CODE: what happened. What to do next.`, followed by the text received before the failure."""
     message = "\n".join((f"{error.code}: {error}", *map(_attempt, error.tried or ())))
     if not partial:
         return message
-    arrived = error.partial and f"What had arrived of the answer:\n\n{error.partial}"
+    partial_text = error.partial and f"Text received before the failure:\n\n{error.partial}"
     rows: list[ErrorDict] = error.fields.get("failed") or []
     members = (
         _section(str(row.get("model")), row["partial"], "partial: failed")
         for row in rows
         if row.get("partial")
     )
-    return _paragraphs(message, arrived, *members)
+    return _paragraphs(message, partial_text, *members)
 
 
 def _attempt(entry: ErrorDict) -> str:
-    """A provider that `auto` asked in vain."""
+    """One provider that `auto` tried without success."""
     models = ", ".join(entry.get("models", ()))
     return f"- {entry.get('provider')} ({models}): {entry.get('error')} {entry.get('hint')}".rstrip()
 
 
-def whole(status: JobStatus) -> str:
-    """A finished job's text as its call would have given it; of another its status."""
+def full_text(status: JobStatus) -> str:
+    """A finished job's text, as its call would have returned it; another job's status."""
     return _outcome(status) or _status(status)
 
 
 def restarted(event: Restarted) -> str:
-    """In one line: whose text is discarded, why, and who answers now."""
+    """One line: whose text is discarded, why, and which model answers now."""
     model = event.model
     if event.reason == "interrupted":
         return f"Asking {model} again; its partial answer is discarded. {event.error}"
@@ -84,7 +84,7 @@ def restarted(event: Restarted) -> str:
 
 
 def sections(state: ModelState) -> Iterator[str]:
-    """One model of a job: its answer, and marked as such the beginning of one that did not finish."""
+    """One model of a job: its answer, or its partial text, marked as such."""
     ended = state.status in {"cancelled", "interrupted"}
     if state.text:
         is_answer = state.partial is not None or ended or state.status == "completed"
@@ -96,7 +96,7 @@ def sections(state: ModelState) -> Iterator[str]:
 
 
 def first_answers_note(result: ConsensusResult) -> str | None:
-    """Where the first answers of models that refined theirs can be read."""
+    """How to read the first answers of models that refined theirs."""
     name = result.job_id or result.continuation.id
     if not (result.refined_count and name):
         return None
@@ -122,9 +122,9 @@ def _answer(result: Result, *, partial: bool = True) -> str:
         *verdict_text.sections(result.verdict, result.vote),
         *(_section(model, answer, positions.get(model, "")) for model, answer in result.answers.items()),
         *(
-            _section(failed.model, failed.error.partial, "partial: failed")
-            for failed in result.failed
-            if partial and failed.error.partial
+            _section(failure.model, failure.error.partial, "partial: failed")
+            for failure in result.failed
+            if partial and failure.error.partial
         ),
         first_answers_note(result),
         _footer(result),
@@ -132,20 +132,20 @@ def _answer(result: Result, *, partial: bool = True) -> str:
 
 
 def _counts(result: ConsensusResult) -> str:
-    failed = sum(failure.phase == "initial" for failure in result.failed)
+    failures = sum(failure.phase == "initial" for failure in result.failed)
     return (
         f"{result.status.replace('_', ' ')}: {result.models_consulted} asked, {len(result.initial)} answered, "
-        f"{result.refined_count} refined, {failed} failed."
+        f"{result.refined_count} refined, {failures} failed."
     )
 
 
-def _failure_line(failed: ModelFailure) -> str:
-    return f"✗ {failed.model}: {failed.error.code}: {failed.error.message}"
+def _failure_line(failure: ModelFailure) -> str:
+    return f"✗ {failure.model}: {failure.error.code}: {failure.error.message}"
 
 
 def _footer(result: Result | Accepted) -> str:
-    shown = answer_notes.footer(result, "continuation_id:")
-    return f"— {shown}" if shown else ""
+    footer = answer_notes.footer(result, "continuation_id:")
+    return f"— {footer}" if footer else ""
 
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +177,7 @@ def _progress(status: JobStatus) -> Iterator[str | None]:
 
 
 def _outcome(status: JobStatus, *, partial: bool = True) -> str | None:
-    """`partial`: with the texts of models that failed."""
+    """The job's result or error as text. `partial`: with the texts of failed models."""
     if status.error:
         return failure(status.error, partial=partial)
     return _answer(status.result, partial=partial) if status.result else None

@@ -1,8 +1,8 @@
 """The dispatcher: MCP requests in, tool calls on the engine, responses out, over stdio and over HTTP.
 
-It is our own rather than the SDK's session because of measurements (docs/internals/interfaces.md): half the CPU per call, half a second
-less to start, and JSON or a stream per answer as the client needs it. The conformance suite and the SDK's own client
-test it on every transport in every revision.
+It replaces the SDK's session because of measurements (docs/internals/interfaces.md): half the CPU per call, half a
+second less to start, and JSON or a stream per answer as the client needs it. The conformance suite and the SDK's own
+client test it on every transport in every revision.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ Send: TypeAlias = Callable[[Json], None]
 Id: TypeAlias = str | int
 MOST_ROOTS = 100
 ROOTS_TIMEOUT = 2.0  # seconds that all calls together wait for the client to name its roots
-HAND_OVER = 3.0  # seconds in which the calls of a server that is being stopped are answered
-CONFIG_TIMEOUT = 1.0  # seconds that the first call waits for the client's files to be read
+HAND_OVER = 3.0  # seconds in which a server that is being stopped answers its calls
+CONFIG_TIMEOUT = 1.0  # seconds that the first call waits until the client's files are read
 
 
 @cache
@@ -85,13 +85,13 @@ class Session:
     protocol_state: ProtocolState = field(default_factory=lambda: ProtocolState(listing()))
     ask: Send | None = None  # sends our own requests to the client, where the transport can
     active_requests: dict[Id, ActiveRequest] = field(default_factory=dict, init=False)
-    _asked: dict[Id, asyncio.Future[dict[str, object]]] = field(default_factory=dict, init=False)
+    _sent_requests: dict[Id, asyncio.Future[dict[str, object]]] = field(default_factory=dict, init=False)
     _roots: asyncio.Task[None] | None = field(default=None, init=False)
-    _roots_asked: int = field(default=0, init=False)
+    _roots_count: int = field(default=0, init=False)
     _roots_due: float = field(default=0.0, init=False)  # until when calls wait for the roots
     _time_limit_of: tuple[str, client_timeouts.Configured, Settings, Mapping[str, str], float] | None = field(
         default=None, init=False
-    )  # what the last call's came from
+    )  # of the last call, with what it was computed from
     _limits: asyncio.Task[client_timeouts.Configured] | None = field(default=None, init=False)
 
     # ── requests ──
@@ -107,7 +107,7 @@ class Session:
     ) -> Json | None:
         """The response, or None when the client cancelled the request: then nothing is sent.
 
-        `waited`: seconds that the client had waited before the request arrived here.
+        `waited`: seconds that the client has already waited for the answer.
         """
         try:
             self.protocol_state.open(request)
@@ -220,19 +220,19 @@ class Session:
         return await (tasks.update if method == "tasks/update" else tasks.cancel)(self.engine, params)
 
     async def _time_limit(self, caller: Caller, began: float) -> float:
-        """Seconds that the client still waits."""
+        """Seconds that the client will still wait."""
         client, env = self.protocol_state.client, self.identity.env
-        configured = await self._configured(caller)
-        known = self._time_limit_of
+        file_limits = await self._configured(caller)
+        last = self._time_limit_of
         if (
-            known is None
-            or known[:2] != (client, configured)
-            or known[2] is not caller.settings
-            or known[3] is not env
+            last is None
+            or last[:2] != (client, file_limits)
+            or last[2] is not caller.settings
+            or last[3] is not env
         ):
-            seconds = client_timeouts.time_limit(client, self.transport, caller.settings, env, configured)
-            known = self._time_limit_of = (client, configured, caller.settings, env, seconds)
-        return max(0.0, known[4] - (time.monotonic() - began))
+            seconds = client_timeouts.time_limit(client, self.transport, caller.settings, env, file_limits)
+            last = self._time_limit_of = (client, file_limits, caller.settings, env, seconds)
+        return max(0.0, last[4] - (time.monotonic() - began))
 
     async def is_overdue(self, waited: float) -> bool:
         """Whether the client's time limit for one call has passed after so many seconds."""
@@ -240,7 +240,7 @@ class Session:
         return await self._time_limit(caller, time.monotonic() - waited) <= 0
 
     async def _configured(self, caller: Caller) -> client_timeouts.Configured:
-        """The limits in the client's files, read once: the client, too, reads them when it starts."""
+        """The limits in the client's files, read once: the client also reads them only when it starts."""
         if caller.agent is None or caller.person or caller.settings.client_limit_seconds:
             return client_timeouts.Configured()
         if self._limits is None:
@@ -258,14 +258,14 @@ class Session:
         return tool_result.Frame(settings.max_output_tokens, self._home, links, row.reads, row.reads_failed)
 
     def _home(self) -> Path | None:
-        if self.identity.settings.database:  # a file on one server is useless to a client of several
+        if self.identity.settings.database:  # a team: the client's next request may reach another server
             return None
         is_ours = getattr(self.engine, "home_is_ours", None)
         return self.identity.settings.home if is_ours is None or is_ours() else None
 
     # ── notifications and answers from the client ──
 
-    def notified(self, message: Json) -> None:
+    def on_notification(self, message: Json) -> None:
         handler = _NOTIFICATIONS.get(message["method"])
         if handler is not None:
             handler(self, message.get("params") or {})
@@ -277,13 +277,13 @@ class Session:
             active.stopped = True
             # Codex gives no reason; once our answer is overdue, its time limit is the reason
             is_late = client_timeouts.is_timeout(params.get("reason")) or time.monotonic() >= active.due
-            if is_late and active.call is None:  # its job is not submitted yet: then it continues by itself
+            if is_late and active.call is None:  # no job yet: `_call` submits it and does not wait
                 active.abandoned = True
             else:
                 self._stop(active, "timed_out" if is_late else "cancelled")
 
     def abandon(self, name: Id) -> None:
-        """The client no longer waits for this request: its job continues."""
+        """Stop waiting for this request, because its client has; its job continues."""
         active = self.active_requests.get(name)
         if active is not None:
             active.stopped = True
@@ -296,22 +296,22 @@ class Session:
             self._roots = asyncio.ensure_future(self._ask_roots())
             self._roots_due = self._roots_due or time.monotonic() + ROOTS_TIMEOUT
 
-    def answered(self, message: Json) -> None:
+    def on_response(self, message: Json) -> None:
         """The client's response to one of our requests."""
-        waiting = self._asked.pop(message["id"], None)
+        waiting = self._sent_requests.pop(message["id"], None)
         if waiting is not None and not waiting.done():
             waiting.set_result(message.get("result") or {})
 
     async def _ask_roots(self) -> None:
         assert self.ask is not None  # `_initialized` has checked
-        self._roots_asked += 1
-        name = f"counsel-roots-{self._roots_asked}"
-        waiting = self._asked[name] = asyncio.get_running_loop().create_future()
+        self._roots_count += 1
+        name = f"counsel-roots-{self._roots_count}"
+        waiting = self._sent_requests[name] = asyncio.get_running_loop().create_future()
         self.ask({"jsonrpc": "2.0", "id": name, "method": "roots/list"})
         try:
             result = await waiting
         finally:
-            self._asked.pop(name, None)
+            self._sent_requests.pop(name, None)
         roots = result.get("roots") if isinstance(result, dict) else None
         if isinstance(roots, list):
             uris = (root.get("uri") for root in roots[:MOST_ROOTS] if isinstance(root, dict))
@@ -337,7 +337,7 @@ class Session:
         return any(active.call is not None for active in self.active_requests.values())
 
     async def hand_over(self) -> None:
-        """The server is being stopped: calls are answered with their jobs, which continue. The rest ends as in `close`."""
+        """Before the server stops, answer calls with their jobs, which continue; then close as usual."""
         calls = [active for active in self.active_requests.values() if active.call is not None]
         for active in calls:
             assert active.call is not None
@@ -347,7 +347,7 @@ class Session:
         await self.close("handover")
 
     async def close(self, why: LeaveReason = "gone") -> None:
-        """End the requests in progress. `gone`: the client left. `handover`: another daemon takes them over."""
+        """End the requests in progress. `gone`: the client left. `handover`: another daemon continues them."""
         if self._roots is not None:
             self._roots.cancel()
         tasks = [active.task for active in self.active_requests.values()]

@@ -1,8 +1,8 @@
-"""MCP's tasks extension (`io.modelcontextprotocol/tasks`, revision 2026-07-28): a job is a task, its id the task's.
+"""MCP's tasks extension (`io.modelcontextprotocol/tasks`, revision 2026-07-28): a job is a task with the job's id.
 
-The server decides what becomes a task: here a background call, and a call that is not answered within a few seconds.
-A tool's failure is a completed task whose result says `isError`, as the extension demands. Nothing of this is sent to
-a client that does not declare the extension on its request.
+The server decides what becomes a task: a background call, and a call that is not answered within a few seconds. A
+tool's failure is a completed task whose result has `isError`, as the extension demands. A client whose request does not
+declare the extension gets no tasks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATUS = {"processing": "working", "cancelled": "cancelled"}
 
 
 async def created(engine: Engine, job: str, settings: Settings) -> dict[str, object]:
-    """What `tools/call` answers in place of a result. The job is in the database: `tasks/get` finds it."""
+    """The answer to `tools/call` in place of a result. The job is in the database, so `tasks/get` finds it."""
     return {**_task(await _job(engine, job), settings), "resultType": "task"}
 
 
@@ -44,7 +44,7 @@ def detailed(job: JobStatus, settings: Settings, frame: tool_result.Frame) -> di
 
 
 async def update(engine: Engine, params: Mapping[str, object]) -> dict[str, object]:
-    """No job of ours asks for input, so an answer belongs to no request: it is ignored."""
+    """Ignore the input: our jobs never ask for any."""
     await _job(engine, params.get("taskId"))
     return {}
 
@@ -57,25 +57,25 @@ async def cancel(engine: Engine, params: Json) -> Json:
 
 
 class Watch:
-    """`subscriptions/listen`: the state of some tasks whenever it changes, until all of them have ended."""
+    """Serves `subscriptions/listen`: reports each change of some tasks until all have ended."""
 
     def __init__(self, engine: Engine, request: Json, settings: Settings, frame: tool_result.Frame) -> None:
-        asked = request["params"]["notifications"]["taskIds"]
+        ids = request["params"]["notifications"]["taskIds"]
         self._engine = engine
-        self._asked = dict.fromkeys(name for name in asked[:MOST_WATCHED] if isinstance(name, str))
+        self._ids = dict.fromkeys(name for name in ids[:MOST_WATCHED] if isinstance(name, str))
         self._meta = {META_SUBSCRIPTION: request["id"]}
         self._settings, self._frame = settings, frame
 
     async def run(self, notify: Callable[[Json], None]) -> dict[str, object]:
-        known = [name for name in self._asked if await self._is_known(name)]
-        honored = {"notifications": {"taskIds": known}, "_meta": self._meta}
-        notify(_notification("notifications/subscriptions/acknowledged", honored))
+        tasks = [name for name in self._ids if await self._exists(name)]
+        params = {"notifications": {"taskIds": tasks}, "_meta": self._meta}
+        notify(_notification("notifications/subscriptions/acknowledged", params))
         async with asyncio.TaskGroup() as group:
-            for name in known:
+            for name in tasks:
                 group.create_task(self._follow(name, notify))
         return {"_meta": self._meta}
 
-    async def _is_known(self, name: str) -> bool:
+    async def _exists(self, name: str) -> bool:
         try:
             await _job(self._engine, name)
         except RpcError:
@@ -83,19 +83,19 @@ class Watch:
         return True
 
     async def _follow(self, name: str, notify: Callable[[dict[str, object]], None]) -> None:
-        sent: tuple[str, str] | None = None
+        last: tuple[str, str] | None = None
         async for event in self._engine.follow(name):
             if event.kind in _REPORTED:
-                sent = await self._report(name, sent, notify)
-        await self._report(name, sent, notify)
+                last = await self._report(name, last, notify)
+        await self._report(name, last, notify)
 
     async def _report(
-        self, name: str, sent: tuple[str, str] | None, notify: Callable[[dict[str, object]], None]
+        self, name: str, last: tuple[str, str] | None, notify: Callable[[dict[str, object]], None]
     ) -> tuple[str, str]:
-        """Send the job's state and message unless they are those that were `sent` last."""
+        """Send the job's state and message unless they are those that were sent `last`."""
         job = await _job(self._engine, name)
         state = (_state(job), _message(job))
-        if state != sent:
+        if state != last:
             task = detailed(job, self._settings, self._frame)
             notify(_notification("notifications/tasks", {**task, "_meta": self._meta}))
         return state
@@ -106,7 +106,7 @@ def _notification(method: str, params: Mapping[str, object]) -> dict[str, object
 
 
 async def _job(engine: Engine, name: object) -> JobStatus:
-    """The job's status. A conversation's id is not a task's: it would mean another job after the next turn."""
+    """The job's status. A conversation's id is no task id: after the next turn it would name another job."""
     if isinstance(name, str) and name:
         with suppress(NotFound):
             job = await engine.status(name)
@@ -140,7 +140,7 @@ def _message(job: JobStatus) -> str:
 
 
 def _result(job: JobStatus, frame: tool_result.Frame) -> dict[str, object]:
-    """What the call would have answered."""
+    """The result that the call would have returned."""
     if job.result:
         return tool_result.success(job.result, frame, job.job_id, render.text)
     error = job.error or Internal("The result of this job is missing from the database.", hint="Ask again.")

@@ -1,8 +1,8 @@
-"""One tool call as a job: submit, wait, report progress, and what happens when the caller stops waiting.
+"""One tool call as a job: submit it, wait, report progress, and handle a caller that stops waiting.
 
-A synchronous call is never lost to a client's time limit: shortly before it the call answers with the job's id
-and the job continues. So it does when a server that many clients use is stopped (`stop_waiting`). It also continues when
-the client timed out by itself (`timed_out`). A call that its caller cancelled or abandoned stops upstream.
+A client's time limit never loses a synchronous call: shortly before it, the call answers with the job's id and the job
+continues. The same happens when a shared server is stopped (`stop_waiting`). The job also continues when the client
+timed out by itself (`timed_out`). A call that its caller cancelled or abandoned is stopped at the provider, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Call:
 
 
 async def run(call: Call, request: Request, *, background: bool) -> Result | Accepted:
-    """The request's result, or what to do meanwhile."""
+    """The request's result, or what the caller can do until there is one."""
     job = await _submit(call, request, background=background)
     if background:
         return await call.engine.accepted(job)
@@ -60,7 +60,7 @@ async def run(call: Call, request: Request, *, background: bool) -> Result | Acc
 
 
 async def _submit(call: Call, request: Request, *, background: bool) -> str:
-    """A call cancelled while it is being written down is written down first, so that it can be stopped."""
+    """Submit the job. If the call is cancelled meanwhile, finish that first: only a stored job can be stopped."""
     work = call.engine.submit(request, call.caller, background=background, key=call.key)
     # a team's database has time limits of its own, which need a task from the start
     submitting = asyncio.ensure_future(work) if call.caller.settings.database else first_step.start(work)
@@ -98,7 +98,7 @@ async def _in_time(call: Call, job: str) -> Result | Accepted:
     except TimeoutError:
         await call.engine.detach(job)
     accepted = await call.engine.accepted(job)
-    if accepted.continuation.status != "processing":  # it ended in this very moment
+    if accepted.continuation.status != "processing":  # it has just ended
         return await call.engine.wait(job)
     return still_running(accepted, call)
 
@@ -123,14 +123,14 @@ async def _leave(call: Call, job: str, *, background: bool) -> None:
         with suppress(CounselError):
             await _finish(call.engine.detach(job))
         return
-    kept = call.leaving == "gone" and (background or call.caller.settings.keep_abandoned)
-    if call.leaving != "handover" and not kept:
+    continues = call.leaving == "gone" and (background or call.caller.settings.keep_abandoned)
+    if call.leaving != "handover" and not continues:
         with suppress(CounselError):
             await _finish(call.engine.cancel(job))
 
 
 async def _finish(work: Coroutine[object, object, object]) -> None:
-    """Let `work` end although the task that started it is being cancelled again and again."""
+    """Let `work` end, however often the current task is cancelled."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):

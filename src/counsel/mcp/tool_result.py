@@ -1,8 +1,8 @@
-"""A tool's outcome as MCP's `CallToolResult`: every text once (`deduplicate.py`), never larger than the client's limit.
+"""A tool's outcome as MCP's `CallToolResult`: without repetitions (`deduplicate.py`), within the client's size limit.
 
-The limit (`MAX_MCP_OUTPUT_TOKENS`, four characters each) bounds the whole serialised result. Past it the long
-texts inside are cut at a paragraph, line or word, all to the same length, and say so; the whole text is one call
-away: a resource link and a file. What is sent is always whole JSON.
+The limit (`MAX_MCP_OUTPUT_TOKENS`, four characters each) bounds the whole serialised result. In a larger result the long
+texts are cut at a paragraph, line or word, all to the same length, with a note; the full text is available as a
+resource link and as a file. The JSON itself is always complete.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from counsel.types import Json
 R = TypeVar("R", bound=ToolResult)
 CHARS_PER_TOKEN = 4
 _ENVELOPE = 600  # what JSON-RPC, `_meta` and the resource link add around the result
-_SHORTEST = 120  # a text is not cut below this; past it entries of lists are left out
-_SMALL = 4_000  # characters of a text beside which the JSON is small, too
+_SHORTEST = 120  # characters: no text is cut below this; a result that is still too large loses list entries
+_SMALL = 4_000  # characters: a shorter text means that the JSON is small, too
 _ENTRIES = (10_000, 200, 50, 20, 8, 3, 1, 0)
 _BOUNDARIES = ("\n\n", "\n", ". ", " ")
 
@@ -38,12 +38,12 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What bounds a result, and where its full text is stored when it does not fit."""
+    """A result's limits, and where its full text is stored when it does not fit."""
 
     tokens: int
     home: Callable[[], Path | None]  # where long texts are stored; None where the home is no longer ours
     links: bool  # `resource_link` exists since 2025-06-18
-    reads: Reads = "unknown"  # what of a result the client gives to its model
+    reads: Reads = "unknown"  # the part of a result that the client passes to its model
     reads_failed: Reads = "unknown"
 
     @property
@@ -53,7 +53,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A tool's outcome as JSON and as text, and how the text is made when the JSON was shortened."""
+    """A tool's outcome as JSON and as text; `text_of` makes the text of shortened JSON."""
 
     structured: Json
     text: str
@@ -65,8 +65,8 @@ class Content:
         if limit is not None:
             structured = _shorten(structured, limit)
             text = self.text_of(structured)
-        shown, text = deduplicate.parts(structured, text, self.reads)
-        return {"content": [{"type": "text", "text": text}], "structuredContent": shown}
+        document, text = deduplicate.parts(structured, text, self.reads)
+        return {"content": [{"type": "text", "text": text}], "structuredContent": document}
 
 
 def success(result: R, frame: Frame, job: str | None, text: Callable[[R], str]) -> Json:
@@ -87,18 +87,18 @@ def failure(error: CounselError, frame: Frame, job: str | None) -> Json:
 
 def _fit(content: Content, frame: Frame, job: str | None) -> dict[str, object]:
     if len(content.text) < _SMALL or _weight(content.structured) <= frame.most_characters:
-        whole = content.result()
-        if _fits(whole, frame.most_characters):
-            return whole
-    stored = overflow.store(frame.home(), job, content.text)
-    shortened = _shortened(content, frame.most_characters, stored.hint)
-    if frame.links and stored.uri:
-        shortened["content"].append(stored.link())
-    return shortened
+        result = content.result()
+        if _fits(result, frame.most_characters):
+            return result
+    full_text = overflow.store(frame.home(), job, content.text)
+    shorter = _shortened(content, frame.most_characters, full_text.hint)
+    if frame.links and full_text.uri:
+        shorter["content"].append(full_text.link())
+    return shorter
 
 
 def _weight(value: object) -> int:
-    """No more than the serialised size, without serialising: megabytes need no exact number to be too many."""
+    """A lower bound of the serialised size, found without serialising megabytes."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -107,9 +107,9 @@ def _weight(value: object) -> int:
 
 
 def _fits(result: dict[str, object], most: int) -> bool:
-    """In characters, of which there are no more than bytes."""
-    encoded = strict_json.encode(result)
-    return len(encoded) <= most or len(encoded.decode()) <= most
+    """Whether the result has at most `most` characters. Bytes are compared first: there are never fewer of them."""
+    data = strict_json.encode(result)
+    return len(data) <= most or len(data.decode()) <= most
 
 
 def _shortened(content: Content, most: int, note: str) -> Json:
@@ -121,7 +121,7 @@ def _shortened(content: Content, most: int, note: str) -> Json:
 
 
 def _longest_that_fits(content: Content, most: int, least: Cut) -> dict[str, object] | None:
-    """The result with the largest cap on texts that fits, found by halving; None when not even `least` does."""
+    """The result with the longest texts that fit, found by bisection; None when not even `least` fits."""
     best: dict[str, object] | None = None
     low, high, cap = least.most, most, least.most
     while best is None or high - low > max(_SHORTEST, low // 50):
@@ -147,7 +147,7 @@ def _shorten(value: object, limit: Cut) -> Any:
 
 
 def cut(text: str, most: int, note: str) -> str:
-    """The text, or its beginning up to a boundary and how much of it is missing."""
+    """The text, or its beginning up to a boundary with a note on how much is missing."""
     if len(text) <= most:
         return text
     head = text[:most]

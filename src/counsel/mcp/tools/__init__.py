@@ -1,4 +1,4 @@
-"""The MCP tools as a table. A new tool is one small module here and one row in `TOOLS`."""
+"""The table of MCP tools. A new tool is one small module here and one row in `TOOLS`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every tool is made of, and the parameters that several share."""
+"""The definition of a tool, and the parameters that several tools share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Tool:
     description: str
     properties: dict[str, Schema]
     output: Mapping[str, object]
-    run: Callable[[Call, Json], Awaitable[ToolResult]]  # arguments that were checked → the result
+    run: Callable[[Call, Json], Awaitable[ToolResult]]  # gets checked arguments
     required: tuple[str, ...] = ()
     annotations: dict[str, object]
     text: Callable[[Any], str] = render.text  # the result for clients that read text
@@ -36,7 +36,7 @@ class Tool:
     def listed(self) -> Json:
         """The tool as `tools/list` shows it.
 
-        Nothing is required of the output: clients check a failure's `error` and `code` against this schema, too.
+        The output schema requires no field: clients check failures (`error`, `code`) against it, too.
         """
         return {
             "name": self.name,
@@ -48,7 +48,7 @@ class Tool:
 
 
 def _listed(schema: Any) -> Any:
-    """Without what every client's model knows: that a name is not empty. It is checked nevertheless."""
+    """The schema without `minLength`: models do not send empty names, and the engine checks it anyway."""
     if isinstance(schema, Mapping):
         return {name: _listed(value) for name, value in schema.items() if name != "minLength"}
     return [_listed(value) for value in schema] if isinstance(schema, list | tuple) else schema
@@ -59,7 +59,7 @@ def string(about: str, **more: Unpack[Schema]) -> Schema:
 
 
 def argument(name: str, about: str, **more: Unpack[Schema]) -> Schema:
-    """An argument that the engine checks by the same rule, in requests of every interface."""
+    """An argument with the rule that the engine applies to requests of every interface."""
     return {**request_rules.RULES[name], **more, "description": about}
 
 
@@ -81,7 +81,7 @@ OBJECT: dict[str, object] = {"type": "object"}
 
 
 def fields(**properties: Mapping[str, object]) -> dict[str, object]:
-    """An object with these fields, of which any may be missing, and others that need no name here."""
+    """An object. Any of these fields may be missing, and there may be others."""
     return {"type": "object", "properties": properties}
 
 
@@ -108,7 +108,7 @@ MAX_COST = argument("max_cost_usd", "Spend at most this.")
 BACKGROUND = switch("Run in the background: returns an id for check_status.")
 EXPORT = switch("Save the conversation to a folder.")
 
-# What a caller may set for a question, under the names of `Question`.
+# Arguments of a question, under the names of `Question`'s fields.
 _QUESTION = (
     *("prompt", "continuation_id", "temperature", "reasoning_effort", "verbosity", "media_resolution"),
     "max_cost_usd",

@@ -10,14 +10,14 @@ from counsel.types import Json
 
 
 async def run(call: Call, arguments: Json) -> JobStatus | JobList:
-    asked = arguments.get("continuation_id")
+    any_id = arguments.get("continuation_id")
     full_history = arguments.get("full_history", False)
-    if asked is None:
+    if any_id is None:
         if full_history:
             raise InvalidArgument("check_status: full_history needs a continuation_id.")
         return await call.engine.recent()
-    status = await call.engine.status(asked, full_history=full_history)
-    call.job = status.job_id or asked
+    status = await call.engine.status(any_id, full_history=full_history)
+    call.job = status.job_id or any_id
     return status
 
 

@@ -6,7 +6,7 @@ from counsel.types import Json
 
 
 def member(entry: str | Member) -> str | Member:
-    """An object that names a model and nothing else is that name."""
+    """The entry; an object with nothing but a model becomes the model's name."""
     return entry if isinstance(entry, str) or len(entry) > 1 else entry["model"]
 
 
@@ -43,7 +43,7 @@ TOOL = base.Tool(
         "refine": base.argument("refine", "disagreement: needs choices or judge.", default="always"),
         "rounds": base.argument("rounds", "Maximum, including the first.", default=2),
         "order": base.argument("order", "sequential: a round table.", default="parallel"),
-        "enable_cross_feedback": base.argument("enable_cross_feedback", "false: refine never.", default=True),
+        "enable_cross_feedback": base.argument("enable_cross_feedback", "false: never refine.", default=True),
         "cross_feedback_prompt": base.argument("cross_feedback_prompt", "What refinement should look at."),
         "temperature": base.temperature(0.2),
         "reasoning_effort": base.EFFORT,
