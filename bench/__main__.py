@@ -1,7 +1,7 @@
 """All benchmarks: `make bench`, or `python -m bench NAME…`. Peers are installed from npm into .cache/bench.
 
-Each script also runs by itself, and its docstring says what it measures. Numbers are ratios within one run; the machine
-should be idle.
+Each script also runs alone; its docstring says what it measures. Numbers are ratios within one run. The machine should
+be idle.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def install() -> None:
 
 def main(names: list[str]) -> int:
     install()
-    failed = 0
+    status = 0
     for name in names or SCRIPTS:
         print(f"\n── {name}", flush=True)
-        failed |= subprocess.run([sys.executable, "-m", f"bench.{name}"], cwd=ROOT, check=False).returncode
-    return failed
+        status |= subprocess.run([sys.executable, "-m", f"bench.{name}"], cwd=ROOT, check=False).returncode
+    return status
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """CPU per call over stdio of several versions, in alternating batches: the only fair comparison on a busy machine.
 
-`python -m bench.alternate now=src before=/other/checkout/src converse`: each NAME=FOLDER is a folder with the package `counsel`
-(NAME=FOLDER@PYTHON: run by another interpreter), `converse` is the peer that `make bench` installs. All run at the same time and are warmed up; then each gets a batch of calls
-in turn. The lowest batch is the cost of the work without disturbance.
+`python -m bench.alternate now=src before=/other/checkout/src converse`: each NAME=FOLDER is a folder with the package
+`counsel` (NAME=FOLDER@PYTHON runs it with another interpreter), `converse` is the peer that `make bench` installs. All
+run at the same time and are warmed up; then they get batches of calls in turn. The cheapest batch is the cost of the work
+without disturbance.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CONVERSE = ROOT / ".cache" / "bench" / "converse" / "node_modules" / ".bin" / "c
 
 
 def cpu_ms(pid: int | None) -> float:
-    """CPU time of all threads, also of those that have ended, with the kernel's precision: another process's clock."""
+    """The process's CPU time from its own clock, with the kernel's precision, including threads that have ended."""
     return time.clock_gettime((~pid << 3) | 2) * 1000 if pid else 0.0
 
 
@@ -41,11 +42,11 @@ def peer(name: str, source: str, base: str, home: Path) -> Peer:
 async def calls(client: Client, count: int, at_once: int) -> None:
     slots = asyncio.Semaphore(at_once)
 
-    async def one(number: int) -> None:
+    async def call(number: int) -> None:
         async with slots:
             await client.call(client.peer.chat(f"q{number}"))
 
-    await asyncio.gather(*(one(number) for number in range(count)))
+    await asyncio.gather(*(call(number) for number in range(count)))
 
 
 async def main(options: argparse.Namespace) -> None:
@@ -56,10 +57,10 @@ async def main(options: argparse.Namespace) -> None:
     base = f"http://127.0.0.1:{upstream.stdout.readline().strip()}/d50/v1"
     scratch = Path(tempfile.mkdtemp(prefix="counsel-bench-"))
     clients: dict[str, Client] = {}
-    used: dict[str, list[float]] = {}
+    costs: dict[str, list[float]] = {}
     try:
-        for asked in options.peers:
-            name, _, source = asked.partition("=")
+        for argument in options.peers:
+            name, _, source = argument.partition("=")
             home = scratch / name
             home.mkdir()
             client = clients[name] = Client(peer(name, source, base, home))
@@ -70,7 +71,7 @@ async def main(options: argparse.Namespace) -> None:
             for name, client in clients.items():
                 before = sum(map(cpu_ms, pids[name]))
                 await calls(client, options.batch, options.at_once)
-                used.setdefault(name, []).append((sum(map(cpu_ms, pids[name])) - before) / options.batch)
+                costs.setdefault(name, []).append((sum(map(cpu_ms, pids[name])) - before) / options.batch)
     finally:
         for client in clients.values():
             await client.stop()
@@ -78,12 +79,12 @@ async def main(options: argparse.Namespace) -> None:
         upstream.terminate()
         upstream.wait()
         shutil.rmtree(scratch, ignore_errors=True)
-    last = list(used.values())[-1]
-    for name, each in used.items():
-        middle, least = statistics.median(each), min(each)
-        ratios = f"{middle / statistics.median(last):.2f} {least / min(last):.2f}"
+    last = list(costs.values())[-1]
+    for name, samples in costs.items():
+        median, least = statistics.median(samples), min(samples)
+        ratios = f"{median / statistics.median(last):.2f} {least / min(last):.2f}"
         print(
-            f"{name:12} CPU per call: middle {middle:.3f} ms, least {least:.3f} ms; of the last one's: {ratios}"
+            f"{name:12} CPU per call: median {median:.3f} ms, least {least:.3f} ms; ratio to the last: {ratios}"
         )
 
 

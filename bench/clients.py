@@ -1,4 +1,4 @@
-"""MCP clients of the measured servers, over stdio and HTTP, and the CPU and memory of their processes."""
+"""MCP clients for the measured servers, over stdio and HTTP, and the CPU and memory of the servers' processes."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def daemon_pid(peer: Peer) -> int | None:
     if peer.name != "counsel":
         return None
     command = [sys.executable, "-m", "counsel", "daemon", "status", "--json"]
-    completed = subprocess.run(command, env=peer.env, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, env=peer.env, capture_output=True, text=True, check=False)
     with contextlib.suppress(ValueError):
-        pid: int | None = json.loads(completed.stdout).get("pid")
+        pid: int | None = json.loads(process.stdout).get("pid")
         return pid
     return None
 
@@ -156,8 +156,8 @@ class HttpClient:
             "HTTP_PORT": str(port),
             "COUNSEL_TOKEN": "bench-token-0123456789",
         }
-        nowhere = subprocess.DEVNULL
-        self.process = await asyncio.create_subprocess_exec(*command, env=env, stdout=nowhere, stderr=nowhere)
+        devnull = subprocess.DEVNULL
+        self.process = await asyncio.create_subprocess_exec(*command, env=env, stdout=devnull, stderr=devnull)
         if is_counsel:
             self.headers["authorization"] = f"Bearer {env['COUNSEL_TOKEN']}"
         self.session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))

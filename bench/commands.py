@@ -1,6 +1,6 @@
-"""CPU of commands that start nothing, in milliseconds and in bare starts of Python; each should stay below 150 ms (ten).
+"""CPU of commands that start nothing, in ms and as a multiple of Python's bare start; at most 150 ms (10 starts) each.
 
-Runs by itself (`python -m bench.commands`), in your own home. The machine should be idle.
+Run it with `python -m bench.commands`; it uses your own home. The machine should be idle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMMANDS = (
 
 
 def cpu(*command: str) -> float:
-    """Milliseconds, with those of processes that it waited for."""
+    """CPU in milliseconds, including that of processes that the command waited for."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

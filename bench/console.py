@@ -1,10 +1,10 @@
 """The console in a real Chromium: first paint, bytes of the first load, long tasks while 20 models write or long lists scroll.
 
-`python -m bench.console [--streams 20] [--seconds 10]`. The page must be built (`make console`), and Chromium be there.
-The upstream is a separate process that sends 20 deltas a second to each stream; all streams are one consensus on the
-screen. A long task keeps the page from reacting for more than 50 ms. Both are shown: what the browser reports (on a busy
-machine a task also waits for its core), and the tasks that needed so much CPU time, from a trace. The promises are about
-CPU time and the quickest of the loads: these depend on the page, not on its neighbours. Returns 1 if one is not kept.
+`python -m bench.console [--streams 20] [--seconds 10]`. Needs a built page (`make console`) and Chromium. The upstream is
+a separate process that sends 20 deltas a second to each stream; all streams are one consensus on the screen. A long task
+blocks the page for more than 50 ms. Two counts are printed: the browser's (on a busy machine a task also waits for its
+core), and the tasks with that much CPU time in a trace. The targets are for CPU time and the quickest load, which depend
+on the page, not on other processes. Returns 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ new PerformanceObserver(list => longTasks.push(...list.getEntries().map(({durati
 
 @contextmanager
 def server(streams: int, path: str, servers: int = 0) -> Iterator[str]:
-    """The address of `counsel serve`, whose models answer as the upstream's `path` says; one agent has MCP servers."""
+    """The address of a `counsel serve` whose upstream has this `path`. One agent has this many MCP `servers`."""
     scratch = Path(tempfile.mkdtemp(prefix="counsel-bench-"))
-    listed = {f"server-{number:03}": {"command": f"/usr/bin/server-{number}"} for number in range(servers)}
-    (scratch / ".claude.json").write_text(json.dumps({"mcpServers": listed}))
+    entries = {f"server-{number:03}": {"command": f"/usr/bin/server-{number}"} for number in range(servers)}
+    (scratch / ".claude.json").write_text(json.dumps({"mcpServers": entries}))
     with subprocess.Popen(
         [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE, text=True
     ) as upstream:
@@ -82,8 +82,8 @@ def post(url: str, question: dict[str, object]) -> dict[str, object]:
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     request = urllib.request.Request(f"{url}/api/jobs", json.dumps(question).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
-        answered: dict[str, object] = json.load(answer)
-        return answered
+        document: dict[str, object] = json.load(answer)
+        return document
 
 
 def signed_in(browser: Browser, url: str) -> Page:
@@ -95,14 +95,14 @@ def signed_in(browser: Browser, url: str) -> Page:
 
 
 def ready(page: Page) -> None:
-    """All is loaded and drawn. The stream of events stays open, so the network is never idle."""
+    """Wait until all is drawn. An open stream of events keeps the network from being idle."""
     page.get_by_role("navigation", name="Screens").wait_for()
     page.get_by_role("heading", level=1).wait_for()
     time.sleep(1)
 
 
 def first_load(page: Page, url: str, times: int = 9) -> tuple[list[float], int]:
-    """The first contentful paints in ms, and the most bytes of a load, each time with an empty cache."""
+    """The first contentful paints in ms, and the bytes of the largest load, each time with an empty cache."""
     cdp = page.context.new_cdp_session(page)
     cdp.send("Network.enable")
     sizes: list[float] = []
@@ -120,10 +120,10 @@ def first_load(page: Page, url: str, times: int = 9) -> tuple[list[float], int]:
 
 
 class Live(NamedTuple):
-    """While all models write."""
+    """Measurements while all models write."""
 
-    long: list[float]  # what the browser reports: ms
-    cpu: list[float]  # of each task of the page's main thread: ms
+    long: list[float]  # ms: long tasks that the browser reports
+    cpu: list[float]  # ms of each task of the page's main thread
     frames: float  # a second
     characters: float  # a second, on the page
 
@@ -143,19 +143,21 @@ def live(browser: Browser, page: Page, url: str, streams: int, seconds: float) -
         "n => [...document.querySelectorAll('.markdown')].filter(e => e.textContent.length > 20).length === n",
         arg=streams,
     )
-    written = "[...document.querySelectorAll('.markdown')].reduce((sum, e) => sum + e.textContent.length, 0)"
+    characters = (
+        "[...document.querySelectorAll('.markdown')].reduce((sum, e) => sum + e.textContent.length, 0)"
+    )
     time.sleep(2)  # the start is over
     browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
-    before = page.evaluate(f"() => {{ longTasks.length = 0; frames_ = 0; return {written}; }}")
+    before = page.evaluate(f"() => {{ longTasks.length = 0; frames_ = 0; return {characters}; }}")
     began = time.monotonic()
     time.sleep(seconds)
-    tasks, frames, after = page.evaluate(f"() => [longTasks, frames_, {written}]")
+    tasks, frames, after = page.evaluate(f"() => [longTasks, frames_, {characters}]")
     took = time.monotonic() - began
     return Live(tasks, cpu_times(browser.stop_tracing()), frames / took, (after - before) / took)
 
 
 def scroll(browser: Browser, page: Page, address: str, first: str) -> tuple[list[float], int]:
-    """CPU time of each task of the page's main thread while a long list is scrolled by the wheel, and the elements."""
+    """CPU time of the main thread's tasks while a long list is scrolled, and the number of elements on the page."""
     page.goto(address)
     page.get_by_text(first, exact=True).first.wait_for()
     page.mouse.move(800, 500)
@@ -169,7 +171,7 @@ def scroll(browser: Browser, page: Page, address: str, first: str) -> tuple[list
 
 
 def scrolling(browser: Browser) -> float:
-    """The longest task while 1,000 jobs and 500 servers are scrolled, in ms CPU."""
+    """The longest task in ms CPU while 1,000 jobs and 500 servers are scrolled."""
     with server(1, "d0", servers=SERVERS) as url:
         with ThreadPoolExecutor(8) as pool:
             list(
@@ -213,26 +215,28 @@ def main(streams: int, seconds: float) -> int:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = signed_in(browser, url)
         paints, size = first_load(page, url)
-        needed = load_cpu(browser, page, url)
+        load = load_cpu(browser, page, url)
         print(
             f"first contentful paint: {min(paints):.0f} ms (at most {MOST_PAINT}), median of {len(paints)}: "
             f"{statistics.median(paints):.0f} ms"
         )
-        print(f"main thread until the page is idle: {needed:.0f} ms CPU")
+        print(f"main thread until the page is idle: {load:.0f} ms CPU")
         print(f"transferred: {size / 1024:.1f} KiB (at most {MOST_BYTES // 1024})")
-        seen = live(browser, page, url, streams, seconds)
+        activity = live(browser, page, url, streams, seconds)
         page.close()
-        scrolled = scrolling(browser)
+        longest_scroll = scrolling(browser)
         browser.close()
     print(
-        f"{streams} streams, {RATE} deltas/s each: {seen.characters:.0f} characters/s, {seen.frames:.0f} frames/s"
+        f"{streams} streams, {RATE} deltas/s each: {activity.characters:.0f} characters/s, {activity.frames:.0f} frames/s"
     )
-    longest = max(seen.cpu, default=0.0)
-    print(f"main thread: {sum(seen.cpu) / seconds / 10:.0f} % of a core, longest task {longest:.0f} ms CPU")
+    longest = max(activity.cpu, default=0.0)
     print(
-        f"long tasks (over {MOST_TASK} ms) in {seconds:.0f} s: {len(seen.long)}, longest {max(seen.long, default=0):.0f} ms"
+        f"main thread: {sum(activity.cpu) / seconds / 10:.0f} % of a core, longest task {longest:.0f} ms CPU"
     )
-    return int(min(paints) >= MOST_PAINT or size > MOST_BYTES or max(longest, scrolled) > MOST_TASK)
+    print(
+        f"long tasks (over {MOST_TASK} ms) in {seconds:.0f} s: {len(activity.long)}, longest {max(activity.long, default=0):.0f} ms"
+    )
+    return int(min(paints) >= MOST_PAINT or size > MOST_BYTES or max(longest, longest_scroll) > MOST_TASK)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """counsel against converse-mcp-server: start, one call, load, consensus, jobs and memory, as ratios in one run.
 
 `python -m bench.converse [--converse FOLDER] [MEASURE …]`: FOLDER has `node_modules/converse-mcp-server` (default
-.cache/bench/converse, where `make bench` installs it). Each number is the median of interleaved rounds; the machine should be
-idle.
+.cache/bench/converse, where `make bench` installs it). Each number is the median of interleaved rounds. The machine
+should be idle.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def load(peer: Peer, _: str) -> dict[str, float]:
 async def steady(peer: Peer, _: str) -> dict[str, float]:
     """`load` after 5,000 calls: Node has then compiled the hot code and needs half the CPU."""
     results = await under_load(Client(with_delay(peer, "d50")), before=5_000)
-    return {f"after 5,000 calls: {what}": value for what, value in results.items()}
+    return {f"after 5,000 calls: {name}": value for name, value in results.items()}
 
 
 async def under_load(client: Client | HttpClient, before: int = 200) -> dict[str, float]:
@@ -112,18 +112,18 @@ async def memory(peer: Peer, _: str) -> dict[str, float]:
     big_server = daemon_pid(peer) or big.process.pid
     before = rss(big_server)
     await big.call(peer.consensus(["gpt-5", "gpt-5-mini", "gpt-5-nano"]))
-    added = rss(big_server) - before
+    growth = rss(big_server) - before
     front = rss(big.process.pid) if peer.name == "counsel" else float("nan")
     await big.stop()
     return {
         "RSS of the server after a call (MiB)": start,
-        "RSS added by a consensus of three 2 MB answers (MiB)": added,
+        "RSS added by a consensus of three 2 MB answers (MiB)": growth,
         "RSS of one client's front (MiB)": front,
     }
 
 
 async def jobs(peer: Peer, _: str) -> dict[str, float]:
-    """The 10 newest of 10,000 (counsel) and of 1,000 (converse) jobs."""
+    """Time to list the 10 newest of 10,000 (counsel) or 1,000 (converse) jobs."""
     count = 10_000 if peer.name == "counsel" else 1_000
     client = Client(peer)
     await client.start()
@@ -147,7 +147,7 @@ async def load_http(peer: Peer, _: str) -> dict[str, float]:
     if peer.name == "counsel":
         stop_daemon(peer)
     results = await under_load(HttpClient(with_delay(peer, "d50")))
-    return {f"HTTP: {what}": value for what, value in results.items()}
+    return {f"HTTP: {name}": value for name, value in results.items()}
 
 
 async def call_http(peer: Peer, _: str) -> dict[str, float]:
@@ -179,7 +179,7 @@ def with_delay(peer: Peer, path: str) -> Peer:
     return Peer(peer.name, peer.command, env, peer.home)
 
 
-# name → the most as a ratio to converse's number; for rates, the least
+# name → the largest ratio to converse's number; for rates, the smallest
 TARGETS = {
     "spawn → tools/list, cold (ms)": 0.15,
     "spawn → tools/list, warm (ms)": 0.15,
@@ -235,8 +235,8 @@ async def main(converse: Path, measures: list[str]) -> None:
             measure, rounds = MEASURES[name]
             for _ in range(rounds):
                 for peer in peers:
-                    for what, value in (await measure(peer, name)).items():
-                        results.setdefault(what, {}).setdefault(peer.name, []).append(value)
+                    for label, value in (await measure(peer, name)).items():
+                        results.setdefault(label, {}).setdefault(peer.name, []).append(value)
     finally:
         stop_daemon(peers[0])
         upstream.terminate()
@@ -247,19 +247,19 @@ async def main(converse: Path, measures: list[str]) -> None:
 
 def show(results: dict[str, dict[str, list[float]]]) -> None:
     print(f"{'':66}{'counsel':>10}{'converse':>10}{'ratio':>8}  target")
-    for what, by_peer in results.items():
-        mine = statistics.median(by_peer["counsel"])
+    for label, by_peer in results.items():
+        ours = statistics.median(by_peer["counsel"])
         theirs = statistics.median(by_peer["converse"]) if "converse" in by_peer else float("nan")
-        target = TARGETS.get(what)
-        sign = "≥" if "calls/s" in what else "≤"
+        target = TARGETS.get(label)
+        sign = "≥" if "calls/s" in label else "≤"
         print(
-            f"{what:66}{mine:10.2f}{theirs:10.2f}{mine / theirs:8.2f}  {f'{sign} {target}' if target else ''}"
+            f"{label:66}{ours:10.2f}{theirs:10.2f}{ours / theirs:8.2f}  {f'{sign} {target}' if target else ''}"
         )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--converse", type=Path, default=ROOT / ".cache" / "bench" / "converse")
-    parser.add_argument("measures", nargs="*", default=list(MEASURES), help=f"of {', '.join(MEASURES)}")
+    parser.add_argument("measures", nargs="*", default=list(MEASURES), help=f"one of {', '.join(MEASURES)}")
     arguments = parser.parse_args()
     asyncio.run(main(arguments.converse, arguments.measures))

@@ -2,9 +2,9 @@
 
     python bench/servers.py [RUNS]
 
-add-mcp is installed into a scratch folder under .cache. Both get a fresh copy of the same home for every run and
-alternate, so that a busy machine slows both; ratios are of medians. Targets: list at most 0.5, add at most 0.15, and any
-edit of the user's part or of one project's at most 0.5 seconds.
+add-mcp is installed into a scratch folder under .cache. Both get a fresh copy of the same home for every run, and they
+alternate, so that a busy machine slows both. Ratios are of medians. Targets: list at most 0.5, add at most 0.15, and each
+edit of the user's or a project's entries at most 0.5 seconds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any
 
 ADD_MCP = "add-mcp@2.4"
 AGENTS = ("claude-code", "codex", "gemini-cli", "cursor")
-BARS = {"list": 0.5, "add": 0.15}
-# In sequence, in one home; `touch` stands for another program that writes the file in between.
+TARGETS = {"list": 0.5, "add": 0.15}
+# In this order, in one home; `touch` is a write of the file by another program.
 EDITS = {
     "add": "add one --agent claude -- npx -y a-server",
     "update": "update one --agent claude -e NAME=value",
@@ -40,7 +40,7 @@ SCRATCH = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 
 
 def peer() -> Path | None:
-    """The path of add-mcp, which is installed if necessary; None without npm."""
+    """The path of add-mcp, installed if necessary; None without npm."""
     program = SCRATCH / "node_modules" / ".bin" / "add-mcp"
     if not program.exists() and shutil.which("npm"):
         SCRATCH.mkdir(parents=True, exist_ok=True)
@@ -104,28 +104,28 @@ def timed(command: list[str], template: Path) -> tuple[float, float]:
         }
         before = os.times()
         began = time.perf_counter()
-        completed = subprocess.run(
+        process = subprocess.run(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         took = time.perf_counter() - began
         after = os.times()
-        if completed.returncode:
+        if process.returncode:
             raise RuntimeError(
-                f"{command[0]}: {completed.stderr.decode()[-500:]}{completed.stdout.decode()[-500:]}"
+                f"{command[0]}: {process.stderr.decode()[-500:]}{process.stdout.decode()[-500:]}"
             )
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     return took, cpu
 
 
 def edits(counsel: list[str], template: Path) -> dict[str, float]:
-    """Seconds of every edit in a fresh copy of the home, start-up included."""
+    """Seconds of each edit in a fresh copy of the home, start-up included."""
     took: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         shutil.copytree(template, home)
         env = {"HOME": str(home), "PATH": os.environ["PATH"], "COUNSEL_HOME": str(home / "counsel")}
-        for what, command in EDITS.items():
-            if what == "touch":
+        for name, command in EDITS.items():
+            if name == "touch":
                 file = home / ".claude.json"
                 file.write_text(file.read_text().replace('"numStartups": 100', '"numStartups": 101'))
                 continue
@@ -138,7 +138,7 @@ def edits(counsel: list[str], template: Path) -> dict[str, float]:
                 capture_output=True,
                 check=True,
             )
-            took[what] = time.perf_counter() - began
+            took[name] = time.perf_counter() - began
     return took
 
 
@@ -156,22 +156,22 @@ def measure(runs: int = 7) -> dict[str, Any]:
         make_home(Path(folder))
         size = Path(folder, ".claude.json").stat().st_size
         samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        edited: list[dict[str, float]] = []
+        edit_times: list[dict[str, float]] = []
         for _ in range(runs):
-            for what, both in commands.items():
-                for peer_name, command in both.items():
-                    samples.setdefault((what, peer_name), []).append(timed(command, Path(folder)))
-            edited.append(edits(counsel, Path(folder)))
+            for name, by_peer in commands.items():
+                for peer_name, command in by_peer.items():
+                    samples.setdefault((name, peer_name), []).append(timed(command, Path(folder)))
+            edit_times.append(edits(counsel, Path(folder)))
     report: dict[str, Any] = {"claude_json_bytes": size, "runs": runs}
-    for what, both in commands.items():
-        rows: dict[str, Any] = {peer_name: _medians(samples[what, peer_name]) for peer_name in both}
-        report[what] = rows
+    for name, by_peer in commands.items():
+        rows: dict[str, Any] = {peer_name: _medians(samples[name, peer_name]) for peer_name in by_peer}
+        report[name] = rows
         if "add-mcp" in rows:
             for unit in ("seconds", "cpu_seconds"):
                 rows[f"{unit}_ratio"] = round(rows["counsel"][unit] / rows["add-mcp"][unit], 3)
-            rows["bar"] = BARS[what]
+            rows["bar"] = TARGETS[name]
     report["edits"] = {
-        what: round(statistics.median(run[what] for run in edited), 3) for what in edited[0]
+        name: round(statistics.median(times[name] for times in edit_times), 3) for name in edit_times[0]
     } | {"bar": SECONDS}
     return report
 

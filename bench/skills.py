@@ -28,7 +28,7 @@ metadata:
 
 
 def build(home: Path, count: int) -> None:
-    """Half of them in Claude's folder (which Cursor reads, too), half in the folder that the others share."""
+    """Write half of the skills to Claude's folder (which Cursor reads, too), half to the folder that the others share."""
     for number in range(count):
         folder = home / (".claude" if number % 2 else ".agents") / "skills" / f"skill-{number}"
         folder.mkdir(parents=True)
@@ -52,8 +52,8 @@ def main(count: int = 1_000) -> None:
         build(home, count)
         floor = median([sys.executable, "-c", "pass"], home)
         bare = median([sys.executable, "-m", "counsel", "--version"], home)
-        listed = median([sys.executable, "-m", "counsel", "skills", "list", "--json"], home)
-    print(f"python {floor:.3f} s, counsel --version {bare:.3f} s, {count:,} skills listed {listed:.3f} s")
+        listing = median([sys.executable, "-m", "counsel", "skills", "list", "--json"], home)
+    print(f"python {floor:.3f} s, counsel --version {bare:.3f} s, {count:,} skills listed {listing:.3f} s")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Live streams: N answers with 20 deltas a second each, all read over HTTP: CPU per delta, and the delay of deltas.
+"""CPU per delta and the delay of deltas, in N live answers of 20 deltas a second, read over HTTP.
 
 `python -m bench.streams [--interface v1|api|litellm|NAME=FOLDER] [--streams 200] [--seconds 10]`. `v1` streams
 `/v1/chat/completions`, `api` follows background jobs at `/api/jobs/ID/events`, `litellm` is LiteLLM's proxy. The upstream
-writes the time into every delta, and the reader compares. The server runs on one core, upstream and readers on the other;
-only the server's CPU is counted.
+writes the time into every delta; the reader subtracts it from its own. The server runs on one core, upstream and readers
+on the other; only the server's CPU is counted.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Reader(asyncio.Protocol):
         now = time.monotonic()
         data = self.rest + data
         end = data.rfind(b"\n\n") + 1
-        whole, self.rest = data[:end], data[end:]
-        self.delays += [now - float(at) for at in MARK.findall(whole)]
+        events, self.rest = data[:end], data[end:]
+        self.delays += [now - float(at) for at in MARK.findall(events)]
 
 
 async def background_job(server: Server, number: int) -> bytes:
@@ -73,7 +73,7 @@ async def read(server: Server, options: argparse.Namespace) -> None:
 
     await asyncio.gather(*(follow(number) for number in range(options.streams)))
     await asyncio.sleep(3)  # the start is over
-    before, mine, began, received = (
+    before, readers_cpu, began, count = (
         cpu_ms(server.process.pid),
         time.process_time(),
         time.monotonic(),
@@ -81,19 +81,20 @@ async def read(server: Server, options: argparse.Namespace) -> None:
     )
     await asyncio.sleep(options.seconds)
     used, took = cpu_ms(server.process.pid) - before, time.monotonic() - began
-    seen = sorted(delays[received:])
+    measurements = sorted(delays[count:])
     print(
-        f"{options.interface}: {options.streams} streams, {len(seen) / took:.0f} deltas/s of {options.streams * RATE} sent"
+        f"{options.interface}: {options.streams} streams, {len(measurements) / took:.0f} deltas/s of {options.streams * RATE} sent"
     )
-    per_delta = used / max(1, len(seen)) / 1000
+    per_delta = used / max(1, len(measurements)) / 1000
     print(
-        f"CPU: {used / took / 10:.0f} % of a core (readers {(time.process_time() - mine) / took * 100:.0f} %),",
+        f"CPU: {used / took / 10:.0f} % of a core (readers {(time.process_time() - readers_cpu) / took * 100:.0f} %),",
         end=" ",
     )
     print(f"{per_delta * 1e6:.0f} µs per delta: {1 / per_delta / RATE:.0f} streams per core")
-    p95 = seen[int(len(seen) * 0.95)]
+    p95 = measurements[int(len(measurements) * 0.95)]
     print(
-        f"delay of deltas: median {statistics.median(seen) * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms;", end=" "
+        f"delay of deltas: median {statistics.median(measurements) * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms;",
+        end=" ",
     )
     print(f"load of the machine {os.getloadavg()[0]:.1f}")
 
@@ -104,11 +105,11 @@ async def main(options: argparse.Namespace) -> None:
     name = "counsel" if options.interface in {"v1", "api"} else options.interface
     if name == "litellm" and not install():
         return
-    first, *others = sorted(os.sched_getaffinity(0))
-    if others:
-        os.sched_setaffinity(0, others)
-    pinned = ("taskset", "-c", str(first))
-    async with running([name], f"live{RATE}n{RATE * LENGTH}", pinned) as (_, server):
+    server_core, *reader_cores = sorted(os.sched_getaffinity(0))
+    if reader_cores:
+        os.sched_setaffinity(0, reader_cores)
+    prefix = ("taskset", "-c", str(server_core))
+    async with running([name], f"live{RATE}n{RATE * LENGTH}", prefix) as (_, server):
         await read(server, options)
 
 

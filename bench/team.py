@@ -1,14 +1,14 @@
-"""A team's servers: jobs per second and CPU per job on SQLite and PostgreSQL, and how many live streams they carry.
+"""A team's servers: jobs per second and CPU per job on SQLite and PostgreSQL, and how many live streams they handle.
 
     python -m bench.team [JOBS] [servers workers streams]
 
-Jobs: chats to a fake vendor that answers at once, 32 at a time. `servers`: one, two and four, each of which runs what it is
-asked. `workers`: one server that only answers requests, and one, two and four workers that run all jobs. CPU is that of
-counsel's processes and of PostgreSQL's.
+Jobs: chats with a fake vendor that answers at once, 32 at a time. `servers`: one, two and four servers, each of which runs
+its own jobs. `workers`: one server that only answers requests, and one, two and four workers that run all jobs. CPU is
+that of counsel's processes and of PostgreSQL's.
 
-Streams: jobs of one, two and four workers whose vendor sends 20 deltas a second, each followed at a server; an event's delay
-is from when its owner made it until the follower has it. More and more streams, until the p95 passes 500 ms. A busy machine
-changes all times; CPU per job and ratios stay comparable.
+Streams: jobs of one, two and four workers whose vendor sends 20 deltas a second, each followed at a server. An event's
+delay is the time from its owner to the follower. The number of streams grows until the p95 exceeds 500 ms. On a busy
+machine all times change; CPU per job and ratios stay comparable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ AT_ONCE = 32
 STREAMS = (20, 80, 160, 240, 320, 400, 480, 640, 960)
 WORKERS = (1, 2, 4)
 LIMIT = 0.5  # seconds of p95
-SECONDS = 8.0  # in which the delays of events are measured
+SECONDS = 8.0  # the length of a measurement
 LENGTH = 120  # seconds of each stream: it is cancelled after the measurement
 MANY = dict.fromkeys(
     (
@@ -50,7 +50,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu(pids: Iterable[int], *, children: bool = False) -> float:
-    """Seconds of these processes; `children`: also of those that they have started, alive or not."""
+    """CPU seconds of these processes; `children`: and of those that they started, alive or not."""
     total = 0
     for pid in pids:
         try:
@@ -71,7 +71,7 @@ def descendants(pid: int) -> list[int]:
 
 
 async def jobs(fleet: Fleet, count: int) -> float:
-    """Seconds for so many questions."""
+    """Seconds for `count` questions."""
     room = asyncio.Semaphore(AT_ONCE)
     servers = [member for member in fleet.members if member.kind == "serve"]
 
@@ -98,7 +98,7 @@ async def throughput(
     servers: int = 1,
     workers: int = 0,
 ) -> None:
-    """Without a server of PostgreSQL: one on SQLite. With workers, they run all jobs."""
+    """Print jobs per second and CPU per job. Without a PostgreSQL server: on SQLite. Workers, if any, run all jobs."""
     fake.set(default={})
     async with Fleet(folder, server.url("counsel") if server else "", keys(fake)) as fleet:
         await _start(fleet, servers, workers)
@@ -108,7 +108,7 @@ async def throughput(
         seconds = await jobs(fleet, count)
         ours = (cpu(pids) - before) / count * 1000
         theirs = ((cpu([server.pid], children=True) if server else 0.0) - database) / count * 1000
-    name = f"{'PostgreSQL' if server else 'SQLite'}, {_counted(workers or servers, 'worker' if workers else 'server')}"
+    name = f"{'PostgreSQL' if server else 'SQLite'}, {_count_noun(workers or servers, 'worker' if workers else 'server')}"
     print(
         f"{name:<24}{count / seconds:8.1f} jobs/s {ours:8.2f} ms CPU/job {theirs:8.2f} ms PostgreSQL/job",
         flush=True,
@@ -116,15 +116,15 @@ async def throughput(
 
 
 async def _start(fleet: Fleet, servers: int, workers: int, **env: str) -> None:
-    """Servers run jobs only where there are no workers."""
-    known = env | ({"COUNSEL_CONCURRENCY": "0"} if workers else {})
+    """Start servers, which run jobs only if there are no workers, and workers."""
+    server_env = env | ({"COUNSEL_CONCURRENCY": "0"} if workers else {})
     for number in range(servers):
-        fleet.add("serve", f"server-{number}", **known)
+        fleet.add("serve", f"server-{number}", **server_env)
     for number in range(workers):
         fleet.add("worker", f"worker-{number}", **env)
     await fleet.start()
     for member in fleet.members:
-        while member.kind == "worker" and "runs up to" not in member.log:  # noqa: ASYNC110 - its log file shows it
+        while member.kind == "worker" and "runs up to" not in member.log:  # noqa: ASYNC110 - a log file has no event
             await asyncio.sleep(0.1)
 
 
@@ -134,44 +134,44 @@ async def streams(folder: Path, server: PostgresServer, fake: FakeProcess, worke
     fake.set(default={"text": words, "deltas": deltas, "chunk_delay": 0.05})
     async with Fleet(folder, server.url("counsel"), keys(fake)) as fleet:
         await _start(fleet, 1, workers, **MANY)
-        follows, *owners = fleet.members
-        groups = [[member.pid for member in owners], [follows.pid], [server.pid]]
-        within = 0
+        follower, *owners = fleet.members
+        groups = [[member.pid for member in owners], [follower.pid], [server.pid]]
+        most = 0
         for count in STREAMS:
-            measured = await Followers(fleet, follows, count).measured(groups)
-            if measured is None:
-                print(f"{_counted(workers, 'worker')}, {count:4} streams: not all began", flush=True)
+            results = await Followers(fleet, follower, count).measure(groups)
+            if results is None:
+                print(f"{_count_noun(workers, 'worker')}, {count:4} streams: not all began", flush=True)
                 break
-            delays, used = measured
+            delays, used = results
             p50, p95 = statistics.median(delays), statistics.quantiles(delays, n=20)[18]
-            shares = [f"{each / SECONDS * 100:4.0f} %" for each in used]
+            shares = [f"{seconds / SECONDS * 100:4.0f} %" for seconds in used]
             print(
-                f"{_counted(workers, 'worker')}, {count:4} streams: {len(delays) / SECONDS:6.0f} events/s, "
+                f"{_count_noun(workers, 'worker')}, {count:4} streams: {len(delays) / SECONDS:6.0f} events/s, "
                 f"delay p50 {p50 * 1000:5.0f} ms, p95 {p95 * 1000:5.0f} ms; "
                 f"CPU of the owners {shares[0]}, of the follower {shares[1]}, of PostgreSQL {shares[2]}",
                 flush=True,
             )
             if p95 > LIMIT:
                 break
-            within = count
-        print(f"{_counted(workers, 'worker')}: {within} streams within {LIMIT * 1000:.0f} ms", flush=True)
+            most = count
+        print(f"{_count_noun(workers, 'worker')}: {most} streams within {LIMIT * 1000:.0f} ms", flush=True)
 
 
 class Followers:
-    """Streams that all run at the same time, each followed at one server."""
+    """Concurrent streams, all followed at one server."""
 
     def __init__(self, fleet: Fleet, server: Member, count: int) -> None:
         self._fleet = fleet
         self._server = server
         self._count = count
-        self._begun = 0
+        self._began = 0
         self._all = asyncio.Event()
         self._jobs: list[str] = []
         self._delays: list[float] = []
 
-    async def measured(self, groups: list[list[int]]) -> tuple[list[float], list[float]] | None:
-        """The delays of `SECONDS`, and the CPU that each group of processes used meanwhile; None: too many to begin."""
-        following = [asyncio.ensure_future(self._follow(number)) for number in range(self._count)]
+    async def measure(self, groups: list[list[int]]) -> tuple[list[float], list[float]] | None:
+        """The delays in `SECONDS`, and the CPU that each group of processes used; None if not all streams began."""
+        tasks = [asyncio.ensure_future(self._follow(number)) for number in range(self._count)]
         try:
             async with asyncio.timeout(LENGTH / 2):
                 await self._all.wait()
@@ -184,9 +184,9 @@ class Followers:
         except TimeoutError:
             return None
         finally:
-            for each in following:
-                each.cancel()
-            await asyncio.gather(*following, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.gather(*(self._cancel(job) for job in self._jobs))
 
     def _used(self, groups: list[list[int]]) -> list[float]:
@@ -206,8 +206,8 @@ class Followers:
                 self._delays.append(time.time() - event["at"])
                 if not has_begun:
                     has_begun = True
-                    self._begun += 1
-                    if self._begun == self._count:
+                    self._began += 1
+                    if self._began == self._count:
                         self._all.set()
 
     async def _cancel(self, job: str) -> None:
@@ -215,7 +215,7 @@ class Followers:
             await response.read()
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number > 1 else ''}"
 
 
@@ -227,7 +227,7 @@ def main() -> None:
     server = PostgresServer(required())
 
     def measure(work: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
-        """Each with a database and a folder of its own."""
+        """Run the measurement with its own database and folder."""
         with tempfile.TemporaryDirectory() as folder, server.migrated():
             asyncio.run(work(Path(folder)))
 

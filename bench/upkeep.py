@@ -1,7 +1,7 @@
 """The cost of deleting expired jobs: `python -m bench.upkeep [JOBS]`.
 
-Fills a database with expired jobs, deletes them while other calls write, and prints how long those writes waited and how
-large the files are afterwards.
+Fills a database with expired jobs, deletes them during other writes, and prints how long those writes waited and how large
+the files are afterwards.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ async def measure(path: Path) -> None:
     sweeping = asyncio.ensure_future(upkeep.sweep(database))
     waits: list[float] = []
     while not sweeping.done():
-        asked = time.monotonic()
+        start = time.monotonic()
         await database.write(lambda db: db.execute("UPDATE jobs SET stuck = 0 WHERE id = 'none'"))
-        waits.append(time.monotonic() - asked)
+        waits.append(time.monotonic() - start)
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(sweeping), 0.02)
     took = time.monotonic() - began

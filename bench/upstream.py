@@ -1,8 +1,8 @@
-"""A model API with almost no cost: prepared answers of OpenAI's two APIs, plain or streamed, after a delay.
+"""A very cheap model API: prepared answers of OpenAI's two APIs, plain or streamed, after a delay.
 
-`python bench/upstream.py` prints its port. The path has the delay and the size (`/d50/v1/responses`,
+`python bench/upstream.py` prints its port. The path has the delay in ms and the size (`/d50/v1/responses`,
 `/d0s2000000/v1/chat/completions`), or the deltas per second and in total (`/live20n100/v1/responses`).
-The test suite's fake vendors check much more, and would dominate the measurement.
+The test suite's fake vendors check much more, and would dominate a measurement.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Upstream(asyncio.Protocol):
             asyncio.get_running_loop().call_later(delay, self.reply, answer)
 
     def live(self, pause: float, count: int, *, is_chat: bool) -> None:
-        """A stream like a model's: one delta at a time, each with the time at which it was sent."""
+        """Stream like a model: one delta at a time, each with the time at which it was sent."""
         self.template = CHAT_DELTA if is_chat else DELTA
         self.end = b"".join(map(_event, _chat_end() if is_chat else _responses_end("")))
         self.left = count
@@ -50,7 +50,7 @@ class Upstream(asyncio.Protocol):
         clock(pause).add(self)
 
     def delta(self, mark: bytes) -> bool:
-        """Whether there are more."""
+        """Send one delta. Returns whether there are more."""
         self.left -= 1
         if self.transport.is_closing():
             return False
@@ -66,8 +66,8 @@ class Upstream(asyncio.Protocol):
 
 
 class Clock:
-    """The deltas of all live streams. A timer for each would cost more than to send it; streams that begin in the same
-    fiftieth of the pause share one."""
+    """Sends the deltas of all live streams. A timer per delta would cost more than sending it: streams share 50 ticks
+    per pause."""
 
     def __init__(self, pause: float) -> None:
         self.groups: list[list[Upstream]] = [[] for _ in range(50)]
@@ -147,7 +147,7 @@ CHAT_USAGE = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
 CHAT_DELTA = b"data: %s\n\n" % json.dumps(_chat_chunk({"content": "%s"})).encode()
 
 
-@cache  # built once: the peers are measured, not this
+@cache  # built once: this is not part of the measurement
 def plain(size: int, *, is_chat: bool) -> bytes:
     text = "x" * (size or 40)
     body = json.dumps(_chat(text) if is_chat else _response(text)).encode()
@@ -170,7 +170,10 @@ def _chat_events(pieces: list[str]) -> list[dict[str, Any]]:
 
 
 def _responses_events(pieces: list[str]) -> list[dict[str, Any]]:
-    begun = {"type": "response.created", "response": _response("") | {"status": "in_progress", "output": []}}
+    created = {
+        "type": "response.created",
+        "response": _response("") | {"status": "in_progress", "output": []},
+    }
     about = {
         "type": "response.output_text.delta",
         "item_id": "msg_1",
@@ -178,12 +181,12 @@ def _responses_events(pieces: list[str]) -> list[dict[str, Any]]:
         "content_index": 0,
     }
     deltas = [about | {"delta": piece} for piece in pieces]
-    events: list[dict[str, Any]] = [begun, *deltas, *_responses_end("".join(pieces))]
+    events: list[dict[str, Any]] = [created, *deltas, *_responses_end("".join(pieces))]
     return [event | {"sequence_number": number} for number, event in enumerate(events)]
 
 
 def _event(event: dict[str, Any]) -> bytes:
-    """Chat Completions end with a mark that is no event."""
+    """One event of the stream. {}: the end mark of Chat Completions, which is not JSON."""
     if not event:
         return b"data: [DONE]\n\n"
     name = f"event: {event['type']}\n" if "type" in event else ""

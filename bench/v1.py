@@ -1,8 +1,8 @@
 """`/v1/chat/completions` against LiteLLM's proxy and against the upstream itself, in one interleaved run.
 
 `python -m bench.v1 [counsel litellm | NAME=FOLDER …]`: NAME=FOLDER is a folder with the package `counsel`, to compare
-versions. All servers run at the same time on the same cores, each with an upstream that answers after 50 ms. In turn each
-gets a batch of calls, 1, 16 and 64 at once, plain and streamed; the numbers are medians of the batches. This process sends
+versions. All servers run at the same time on the same cores, in front of an upstream that answers after 50 ms. They get
+batches of calls in turn: 1, 16 and 64 at once, plain and streamed. Numbers are medians of the batches. This process sends
 the calls; its CPU is not counted. LiteLLM is installed from PyPI into .cache/litellm at the first run.
 """
 
@@ -43,7 +43,7 @@ class Server:
     prefix: str = ""  # of the path
     health: str = "/health"
     process: subprocess.Popen[bytes] | None = None
-    start: list[float] = field(default_factory=list)  # seconds: to the first answer of `health`, of a call
+    start: list[float] = field(default_factory=list)  # seconds to the first answer: of `health`, of a call
 
     def request(self, *, stream: bool, text: str = "q") -> bytes:
         body = {"model": "gpt-5", "messages": [{"role": "user", "content": text}], "stream": stream}
@@ -116,8 +116,8 @@ def install() -> bool:
     return True
 
 
-def server(named: str, upstream: str, scratch: Path) -> Server:
-    name, _, source = named.partition("=")
+def make_server(argument: str, upstream: str, scratch: Path) -> Server:
+    name, _, source = argument.partition("=")
     home = scratch / name
     home.mkdir()
     port = free_port()
@@ -140,7 +140,7 @@ def server(named: str, upstream: str, scratch: Path) -> Server:
 
 @contextlib.asynccontextmanager
 async def running(names: list[str], path: str, prefix: tuple[str, ...] = ()) -> AsyncIterator[list[Server]]:
-    """The upstream as a server of its own, and the servers in front of it; `prefix` comes before their commands."""
+    """The upstream and the servers in front of it. `prefix` is put before the servers' commands."""
     upstream = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
         [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE
     )
@@ -150,31 +150,31 @@ async def running(names: list[str], path: str, prefix: tuple[str, ...] = ()) -> 
     servers = [Server("upstream", [], {}, port, prefix=f"/{path}", process=upstream)]
     try:
         for name in names:
-            started = server(name, f"http://127.0.0.1:{port}/{path}/v1", scratch)
-            servers.append(started)
-            await start(started, prefix, is_called=path.startswith("d"))
+            server = make_server(name, f"http://127.0.0.1:{port}/{path}/v1", scratch)
+            servers.append(server)
+            await start(server, prefix, is_called=path.startswith("d"))
         yield servers
     finally:
-        for each in servers:
-            if each.process is not None:
-                each.process.terminate()
-                each.process.wait()
+        for server in servers:
+            if server.process is not None:
+                server.process.terminate()
+                server.process.wait()
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-async def start(started: Server, prefix: tuple[str, ...], *, is_called: bool) -> None:
-    nowhere = subprocess.DEVNULL
+async def start(server: Server, prefix: tuple[str, ...], *, is_called: bool) -> None:
+    devnull = subprocess.DEVNULL
     began = time.perf_counter()
-    started.process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
-        [*prefix, *started.command], env=started.env, stdin=nowhere, stdout=nowhere, stderr=nowhere
+    server.process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
+        [*prefix, *server.command], env=server.env, stdin=devnull, stdout=devnull, stderr=devnull
     )
-    probe = f"GET {started.health} HTTP/1.1\r\nhost: 127.0.0.1:{started.port}\r\n\r\n".encode()
-    for request in (probe, started.request(stream=False)) if is_called else (probe,):
+    probe = f"GET {server.health} HTTP/1.1\r\nhost: 127.0.0.1:{server.port}\r\n\r\n".encode()
+    for request in (probe, server.request(stream=False)) if is_called else (probe,):
         for _ in range(30_000):
             with contextlib.suppress(OSError):
-                answer = await (await connected(started)).call(request)
+                answer = await (await connected(server)).call(request)
                 if answer.startswith(b"HTTP/1.1 200"):
-                    started.start.append(time.perf_counter() - began)
+                    server.start.append(time.perf_counter() - began)
                     break
             await asyncio.sleep(0.002)
 
@@ -192,12 +192,12 @@ class Batch:
 async def batch(server: Server, at_once: int, count: int, *, stream: bool) -> Batch:
     assert server.process
     callers = [await connected(server) for _ in range(at_once)]
-    request, latencies, left = server.request(stream=stream), list[float](), count
+    request, latencies, remaining = server.request(stream=stream), list[float](), count
 
     async def work(caller: Caller) -> None:
-        nonlocal left
-        while left > 0:
-            left -= 1
+        nonlocal remaining
+        while remaining > 0:
+            remaining -= 1
             began = time.perf_counter()
             await checked(server, caller, request)
             latencies.append(time.perf_counter() - began)
@@ -220,17 +220,17 @@ async def main(options: argparse.Namespace) -> None:
         names.remove("litellm")
     batches: dict[tuple[str, bool, int], list[Batch]] = defaultdict(list)
     async with running(names, f"d{DELAY * 1000:.0f}") as servers:
-        for each in servers[1:]:
-            await batch(each, 16, options.warm, stream=False)
-            await batch(each, 16, options.warm, stream=True)
+        for server in servers[1:]:
+            await batch(server, 16, options.warm, stream=False)
+            await batch(server, 16, options.warm, stream=True)
         for _ in range(options.rounds):
             for stream in (False, True):
                 for at_once in options.at_once:
-                    for each in servers:
-                        measured = await batch(each, at_once, BATCH[at_once], stream=stream)
-                        batches[each.name, stream, at_once].append(measured)
-        memory = {each.name: rss(each.process.pid) for each in servers if each.process}
-        starts = {each.name: each.start for each in servers[1:]}
+                    for server in servers:
+                        result = await batch(server, at_once, BATCH[at_once], stream=stream)
+                        batches[server.name, stream, at_once].append(result)
+        memory = {server.name: rss(server.process.pid) for server in servers if server.process}
+        starts = {server.name: server.start for server in servers[1:]}
     report(batches)
     for name, (health, first) in starts.items():
         print(
@@ -243,22 +243,22 @@ async def main(options: argparse.Namespace) -> None:
 
 def report(batches: dict[tuple[str, bool, int], list[Batch]]) -> None:
     print("                               added p50   p95     calls/s  of upstream's   CPU per call (least)")
-    for (name, stream, at_once), each in batches.items():
-        bare = batches["upstream", stream, at_once]
-        # each batch against the upstream's own of the same round: both met the same machine
-        added = [
+    for (name, stream, at_once), samples in batches.items():
+        baseline = batches["upstream", stream, at_once]
+        # each batch is compared with the upstream's in the same round: the machine was equally busy
+        delays = [
             statistics.median(
-                percentile(run.latencies, share) - percentile(other.latencies, 0.5)
-                for run, other in zip(each, bare, strict=True)
+                percentile(sample.latencies, share) - percentile(base.latencies, 0.5)
+                for sample, base in zip(samples, baseline, strict=True)
             )
             for share in (0.5, 0.95)
         ]
-        rate = statistics.median(run.rate for run in each)
-        share = statistics.median(run.rate / other.rate for run, other in zip(each, bare, strict=True))
-        cpu = [run.cpu for run in each]
+        rate = statistics.median(sample.rate for sample in samples)
+        share = statistics.median(run.rate / base.rate for run, base in zip(samples, baseline, strict=True))
+        cpu = [sample.cpu for sample in samples]
         kind = "streamed" if stream else "plain"
         print(
-            f"{name:10} {kind:9} {at_once:3} at once: {added[0] * 1000:7.1f} ms {added[1] * 1000:6.1f} ms"
+            f"{name:10} {kind:9} {at_once:3} at once: {delays[0] * 1000:7.1f} ms {delays[1] * 1000:6.1f} ms"
             f" {rate:8.0f} {share:8.2f}      {statistics.median(cpu):8.2f} ms ({min(cpu):.2f})"
         )
 

@@ -38,11 +38,11 @@ async def measured(once: Callable[[], Awaitable[object]]) -> float:
 async def compare(fake: FakeProcess, wire: str) -> tuple[float, float]:
     base = fake.v1 if wire.startswith("openai") else fake.url
     model, endpoint = Model("m", wire, "m"), Endpoint(Provider(wire, wire, wire, base), base, "k")
-    prepared = WIRES[wire].prepare(CALL, model, endpoint)
+    request = WIRES[wire].prepare(CALL, model, endpoint)
     transport = Transport()
 
     async def bare() -> None:
-        async with session.post(prepared.url, json=prepared.body, headers=prepared.headers) as response:
+        async with session.post(request.url, json=request.body, headers=request.headers) as response:
             async for line in response.content:
                 if line.startswith(b"data: {"):
                     json.loads(line[6:])

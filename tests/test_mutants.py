@@ -172,7 +172,7 @@ def test_a_package_below_the_goal_is_named() -> None:
     text = report.as_text(results)
     assert "bad                16          1        4          5    80%" in text
     assert "  - a < b\n  + a <= b" in text
-    assert text.endswith("Below 85 %: bad. Test what the survivors change, or list equivalent ones.")
+    assert text.endswith("Below 85 %: bad. Write tests for the survivors, or list them as equivalent.")
 
 
 def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None:
@@ -271,7 +271,7 @@ A, B = (ReachingTest(f"tests/x.py::{name}", 1, {}) for name in "ab")
         ),
         (
             [HANGS, HANGS],
-            ("survived", "its tests do not pass without it, either: time limit"),
+            ("survived", "its tests also fail without it: time limit"),
             [("mutated", [A.name, B.name]), ("original", [A.name, B.name])],
         ),
         (
@@ -281,7 +281,7 @@ A, B = (ReachingTest(f"tests/x.py::{name}", 1, {}) for name in "ab")
         ),
         (
             [BREAKS, BREAKS],
-            ("survived", "its tests do not pass without it, either: pytest ended with 3: no memory"),
+            ("survived", "its tests also fail without it: pytest ended with 3: no memory"),
             [("mutated", [A.name, B.name]), ("original", [A.name, B.name])],
         ),
         ([(5, "no tests ran")], ("survived", ""), [("mutated", [A.name, B.name])]),

@@ -109,7 +109,7 @@ def test_every_decision_is_in_the_index_and_names_files_that_exist() -> None:
         (b"<<<<<<< HEAD\n", "conflict markers"),
         (b"-----BEGIN RSA PRIVATE KEY-----\n", "private key"),
         (b"a\r\n", "Windows line ends"),
-        (b"a \n", "spaces at the end"),
+        (b"a \n", "ends with spaces"),
         (b"a", "does not end with a newline"),
         (b"x" * 600_000 + b"\n", "600,001 bytes"),
     ],

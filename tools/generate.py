@@ -1,8 +1,8 @@
-"""Pages and snapshots that are made from the code, so that they cannot drift from it.
+"""Pages and snapshots that are generated from the code, so that they cannot drift from it.
 
 `make docs` writes them; `tests/test_generated.py` fails when one is out of date. To add one, add a row to
-`generated`: the file, and the function that returns its whole text. For a page with prose around a generated part,
-use `within`: it replaces what stands between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
+`generated`: the file, and the function that returns its text. For a page with prose around a generated part, use
+`within`: it replaces the text between `<!-- generated: NAME -->` and `<!-- end: NAME -->`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-# file → "module:function" in tools/; the function returns the file's whole text
+# file → "module:function" in tools/
 generated: dict[str, str] = {
-    "src/counsel/models/shipped.json": "shipped:tables",  # first: the pages about models are made from it
+    "src/counsel/models/shipped.json": "shipped:tables",  # first: pages about models are generated from it
     "docs/use/agents.md": "pages.agents:agents",
     "docs/use/cli.md": "pages.cli:commands",
     "docs/internals/interfaces.md": "pages.mcp:interfaces",
@@ -49,7 +49,7 @@ def within(path: str, **parts: str) -> str:
     return text
 
 
-def wanted(path: str) -> str:
+def content(path: str) -> str:
     """Return the text that the file should have."""
     module, _, function = generated[path].partition(":")
     make: Callable[[], str] = getattr(import_module(f"tools.{module}"), function)
@@ -58,7 +58,7 @@ def wanted(path: str) -> str:
 
 def main() -> None:
     for path in generated:
-        text = wanted(path)
+        text = content(path)
         file = ROOT / path
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.parent.mkdir(parents=True, exist_ok=True)

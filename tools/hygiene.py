@@ -1,4 +1,4 @@
-"""Checks of files before a commit: `python -m tools.hygiene FILE …`. Prints what is wrong; exit code 1 then."""
+"""Checks files before a commit: `python -m tools.hygiene FILE …`. Prints problems; the exit code is 1 if there are any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRAILING = re.compile(rb"[ \t]+$", re.MULTILINE)
 
 def problems(data: bytes) -> Iterator[str]:
     if len(data) > LARGE:
-        yield f"has {len(data):,} bytes; at most {LARGE:,} belong into the repository"
+        yield f"has {len(data):,} bytes; the repository takes at most {LARGE:,}"
     if b"\0" in data:
         return  # not text
     if MARKER.search(data):
@@ -25,16 +25,16 @@ def problems(data: bytes) -> Iterator[str]:
     if b"\r\n" in data:
         yield "has Windows line ends"
     if TRAILING.search(data):
-        yield "has spaces at the end of a line"
+        yield "has a line that ends with spaces"
     if data and not data.endswith(b"\n"):
         yield "does not end with a newline"
 
 
 def main() -> int:
-    wrong = [(name, problem) for name in sys.argv[1:] for problem in problems(Path(name).read_bytes())]
-    for name, problem in wrong:
+    findings = [(name, problem) for name in sys.argv[1:] for problem in problems(Path(name).read_bytes())]
+    for name, problem in findings:
         print(f"{name} {problem}.")
-    return 1 if wrong else 0
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

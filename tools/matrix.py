@@ -1,6 +1,6 @@
-"""The resolved matrix: for every model of the catalog by every setting, exactly what is sent.
+"""The resolved matrix: exactly what is sent, for every model of the catalog and every setting.
 
-`make docs` writes `tests/models/matrix.txt`. A change of one row of data shows all its effects there as a diff.
+`make docs` writes `tests/models/matrix.txt`. Its diff shows all effects of a change in the data.
 """
 
 from __future__ import annotations
@@ -34,51 +34,51 @@ SETTINGS: dict[str, Call] = {
 
 
 def targets() -> list[Target]:
-    shipped = catalog_rows.shipped()
-    providers = shipped.providers
+    tables = catalog_rows.shipped()
+    providers = tables.providers
     return [
         Target(model, Endpoint(providers[model.provider], providers[model.provider].base_url, "KEY"))
-        for model in shipped.models.values()
+        for model in tables.models.values()
     ]
 
 
 def takes(model: Model, call: Call) -> bool:
-    """The engine refuses these before a wire sees them."""
+    """Whether the engine lets this call reach the model's wire."""
     return (model.vision or not call.turns[0].images) and (model.tools or not call.tools)
 
 
 def prepared(target: Target, call: Call) -> Prepared:
-    way = target.searching() if call.knobs.web_search else target
-    return WIRES[way.endpoint.provider.wire].prepare(call, way.model, way.endpoint)
+    route = target.searching() if call.knobs.web_search else target
+    return WIRES[route.endpoint.provider.wire].prepare(call, route.model, route.endpoint)
 
 
 def matrix() -> str:
-    return "".join(f"{line}\n" for target in targets() for line in _of_one(target))
+    return "".join(f"{line}\n" for target in targets() for line in _model_lines(target))
 
 
-def _of_one(target: Target) -> Iterator[str]:
-    usual = prepared(target, SETTINGS["default"])
-    yield f"{target.model.id} ({target.model.provider}) → {_path(target, usual)}"
+def _model_lines(target: Target) -> Iterator[str]:
+    default = prepared(target, SETTINGS["default"])
+    yield f"{target.model.id} ({target.model.provider}) → {_path(target, default)}"
     for name, call in SETTINGS.items():
         if not takes(target.model, call):
             yield f"    {name:<21} refused"
             continue
-        sent = prepared(target, call)
-        body = sent.body if name == "default" else _changes(usual.body, sent.body)
-        moved = "" if _path(target, sent) == _path(target, usual) else f" → {_path(target, sent)}"
-        left_out = f" left out: {', '.join(sent.left_out)}" if sent.left_out else ""
-        adapted = "".join(f" adapted: {change.setting} → {change.sent}" for change in sent.adapted)
-        yield f"    {name:<21} {_compact(body)}{moved}{left_out}{adapted}"
+        request = prepared(target, call)
+        body = request.body if name == "default" else _changes(default.body, request.body)
+        path = "" if _path(target, request) == _path(target, default) else f" → {_path(target, request)}"
+        left_out = f" left out: {', '.join(request.left_out)}" if request.left_out else ""
+        changes = "".join(f" adapted: {change.setting} → {change.sent}" for change in request.adapted)
+        yield f"    {name:<21} {_compact(body)}{path}{left_out}{changes}"
     yield ""
 
 
-def _path(target: Target, sent: Prepared) -> str:
-    return sent.url.removeprefix(target.endpoint.base_url)
+def _path(target: Target, request: Prepared) -> str:
+    return request.url.removeprefix(target.endpoint.base_url)
 
 
-def _changes(usual: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-    changed = {name: value for name, value in sent.items() if usual.get(name) != value}
-    return {**changed, **{name: None for name in usual if name not in sent}}
+def _changes(default: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    changes = {name: value for name, value in body.items() if default.get(name) != value}
+    return {**changes, **{name: None for name in default if name not in body}}
 
 
 def _compact(body: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""Terminal pictures of the README and the docs, from real commands: `make pictures` writes docs/pictures/*.svg.
+"""Pictures of a terminal for the README and the docs, from real commands: `make pictures` writes docs/pictures/*.svg.
 
-Each command runs in a terminal of its own, with an empty home, against the fake vendors of the tests. The answers are
-written below; everything else is what counsel prints. Paths of the scratch home appear as `~`.
+Each command runs in its own terminal, with an empty home, against the fake vendors of the tests. The models' answers
+are below; everything else is counsel's own output. The scratch home appears as `~`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from support.terminal import Terminal  # noqa: E402 - the path comes first
 
 FOLDER = ROOT / "docs" / "pictures"
 COLUMNS, ROWS = 92, 200
-# rich's template loads a font from the network; a reader's own monospace font is enough.
+# rich's template loads a font from the network; the reader's own monospace font will do
 TEMPLATE = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code, ", ""
 )
@@ -80,7 +80,7 @@ def environment(home: Path, fake: FakeProcess) -> dict[str, str]:
 
 
 def styled(screen: Any, home: Path) -> Text:
-    """What the terminal shows, scrollback included."""
+    """The terminal's text with its styles, scrollback included."""
     text = Text()
     rows = [*screen.history.top, *(screen.buffer[y] for y in range(screen.lines))]
     for row in rows:
@@ -125,10 +125,10 @@ def take(name: str, command: str, env: dict[str, str], home: Path) -> None:
         *arguments, env=env, cwd=home / "project", columns=COLUMNS, rows=ROWS, command=(program,)
     ) as terminal:
         terminal.wait()
-        shown = styled(terminal.screen, home)
+        picture = styled(terminal.screen, home)
     console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - open until the process ends
     console.print(Text.assemble(("$ ", "green"), (command, "bold")), soft_wrap=True)
-    console.print(shown)
+    console.print(picture)
     svg = console.export_svg(
         title="counsel", theme=DIMMED_MONOKAI, code_format=TEMPLATE, unique_id=f"counsel-{name}"
     )
@@ -137,13 +137,13 @@ def take(name: str, command: str, env: dict[str, str], home: Path) -> None:
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or list(PICTURES)
+    names = sys.argv[1:] or list(PICTURES)
     with FakeProcess() as fake, tempfile.TemporaryDirectory(prefix="counsel-pictures-") as folder:
         home = Path(folder)
         (home / "project").mkdir()
         answers(fake)
         env = environment(home, fake)
-        for name in wanted:
+        for name in names:
             take(name, PICTURES[name], env, home)
             print(FOLDER / f"{name}.svg")
 

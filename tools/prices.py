@@ -22,7 +22,7 @@ def _models() -> list[Model]:
 
 
 def _rates(model: Model) -> list[float] | None:
-    """None: free or unknown."""
+    """Dollars per million tokens, and the prompt's size up to which they apply. None: free or unknown."""
     row = {
         "input": Usage(input=1_000),
         "output": Usage(output=1_000),
@@ -36,7 +36,7 @@ def _rates(model: Model) -> list[float] | None:
     if costs["input"] is None or costs["output"] is None:
         return None
     dollars = [round((cost or 0.0) * 1_000, 6) for cost in costs.values()]
-    below = 0 if model.provider == "deepseek" else _below(model, dollars[0])  # which is cheaper at night
+    below = 0 if model.provider == "deepseek" else _below(model, dollars[0])  # DeepSeek is cheaper at night
     return [*dollars, below]
 
 

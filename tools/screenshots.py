@@ -1,6 +1,6 @@
 """Pictures of the console for the docs: `make screenshots` writes docs/images/console/SCREEN-THEME.png.
 
-A scratch server with fake vendors, and a made-up person with four agents, servers, skills, conversations and jobs.
+They show a scratch server with fake vendors, for an invented person with four agents, servers, skills and jobs.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def scratch(browser: Browser, vendors: FakeProcess, folder: Path) -> Console:
         folder / "ada" / ".local" / "share" / "counsel",
         folder / "ada" / "work" / "shop",
     )
-    for each in (home, counsel_home, project):
-        each.mkdir(mode=0o700, parents=True)
+    for path in (home, counsel_home, project):
+        path.mkdir(mode=0o700, parents=True)
     env = user_env(home, counsel_home, vendors) | {
         "COUNSEL_TOKEN": TOKEN,
         "ANTHROPIC_API_KEY": f"sk-ant-api03-{'x' * 90}",
@@ -92,7 +92,7 @@ def shrink(path: Path) -> None:
 def main() -> None:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
-        raise SystemExit("Chromium is not here: apt-get install chromium")
+        raise SystemExit("Chromium is not installed. Install it: apt-get install chromium")
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (
         FakeProcess() as vendors,

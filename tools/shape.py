@@ -1,14 +1,14 @@
 """The shape of the code in one table: `python -m tools.shape [CHECKOUT …] [--json]`.
 
-Each checkout (a folder with `src/counsel`; here by default) is a column, so a worktree of an old commit next to `.`
-gives before and after. Reads files only, by `ast`; imports nothing of what it measures, so any commit will do.
+Each checkout (a folder with `src/counsel`, by default the current one) is a column: a worktree of an old commit next to
+`.` shows before and after. Parses the files with `ast` and imports none of them, so any commit will do.
 
 - A function's length is from `def` to its last line. Nested functions count on their own and as part of the outer one.
 - `Any` and `Json` count uses in code and in quoted annotations, not imports.
 - Cycles are groups of packages (or modules) that reach each other by imports. "Any import" includes imports inside
-  functions, under `TYPE_CHECKING`, and by name (`import_module("counsel.…")`); "module level" has only what runs at
-  import. A module at the root (`counsel/types.py`) is a package of its own here; `counsel/__init__.py`, which has the
-  version and the public names, is left out.
+  functions, under `TYPE_CHECKING`, and by name (`import_module("counsel.…")`); "module level" has only those that run at
+  import. A module at the root (`counsel/types.py`) counts as a package; `counsel/__init__.py`, with the version and the
+  public names, is left out.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LONG_FUNCTION = 50  # lines
 SMALL_MODULE, LARGE_MODULE = 60, 300  # lines
 JSON_ALIAS = re.compile(r"(Json|JSON)\w*")  # names for "some JSON": `Json`, `JsonObject`
 NOQA = re.compile(r"#\s*noqa\b", re.IGNORECASE)
-BY_NAME = {"import_module", "Later", "imported", "__import__"}  # functions that import what a string names
+BY_NAME = {"import_module", "Later", "imported", "__import__"}  # functions that import a module by its name
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 Graph: TypeAlias = dict[str, set[str]]
 
 
 @dataclass(frozen=True)
 class Import:
-    target: str  # "counsel.engine.chat", or "counsel.engine.chat.Chat": the graph finds the module
+    target: str  # "counsel.engine.chat", or a name in it: "counsel.engine.chat.Chat"
     lazy: bool  # in a function, under TYPE_CHECKING or by name
 
 
@@ -163,9 +163,9 @@ def read(checkout: Path) -> dict[str, Module]:
 def module_graph(modules: Mapping[str, Module], *, lazy: bool) -> Graph:
     graph: Graph = {name: set() for name in modules}
     for module in modules.values():
-        for each in module.imports:
-            if lazy or not each.lazy:
-                graph[module.name].add(_resolved(each.target, modules))
+        for import_ in module.imports:
+            if lazy or not import_.lazy:
+                graph[module.name].add(_resolved(import_.target, modules))
     return graph
 
 
@@ -176,7 +176,7 @@ def _resolved(target: str, modules: Mapping[str, Module]) -> str:
 
 
 def package_graph(graph: Graph, modules: Mapping[str, Module], depth: int | None = None) -> Graph:
-    """The same between packages: `depth` 1 is folders at the root, None every folder."""
+    """The graph of packages: with `depth` 1 the folders at the root, with None every folder."""
     packages: Graph = {}
     for name in graph.keys() - {PRODUCT}:
         targets = {_package(modules[target], depth) for target in graph[name] - {PRODUCT}}
@@ -196,21 +196,21 @@ def cycles(graph: Graph) -> list[list[str]]:
     """Groups of nodes that reach each other, largest first."""
     reach = {node: _reachable(node, graph) for node in graph}
     groups = {
-        tuple(sorted({node, *(other for other in reach[node] if node in reach.get(other, ()))}))
+        tuple(sorted({node, *(neighbour for neighbour in reach[node] if node in reach.get(neighbour, ()))}))
         for node in graph
-        if any(node in reach.get(other, ()) for other in reach[node] - {node})
+        if any(node in reach.get(neighbour, ()) for neighbour in reach[node] - {node})
     }
     return sorted((list(group) for group in groups), key=lambda group: (-len(group), group))
 
 
 def _reachable(start: str, graph: Graph) -> set[str]:
-    seen: set[str] = set()
+    nodes: set[str] = set()
     queue = [start]
     while queue:
-        fresh = graph.get(queue.pop(), set()) - seen
-        seen |= fresh
-        queue += fresh
-    return seen
+        new = graph.get(queue.pop(), set()) - nodes
+        nodes |= new
+        queue += new
+    return nodes
 
 
 def shape(checkout: Path) -> dict[str, object]:
@@ -229,14 +229,14 @@ def shape(checkout: Path) -> dict[str, object]:
 
 def _functions(modules: Mapping[str, Module]) -> dict[str, object]:
     lengths = {f"{m.name}.{name}": lines for m in modules.values() for name, lines in m.functions.items()}
-    ordered = sorted(lengths.values()) or [0]
-    over = {name: lines for name, lines in lengths.items() if lines > LONG_FUNCTION}
+    sizes = sorted(lengths.values()) or [0]
+    long = {name: lines for name, lines in lengths.items() if lines > LONG_FUNCTION}
     return {
         "functions": len(lengths),
-        "function lines, median": ordered[len(ordered) // 2],
-        "function lines, p90": ordered[len(ordered) * 9 // 10],
-        f"functions over {LONG_FUNCTION} lines": len(over),
-        "longest functions": _largest(over),
+        "function lines, median": sizes[len(sizes) // 2],
+        "function lines, p90": sizes[len(sizes) * 9 // 10],
+        f"functions over {LONG_FUNCTION} lines": len(long),
+        "longest functions": _largest(long),
     }
 
 
@@ -280,7 +280,7 @@ def _tests(checkout: Path) -> int:
 def table(shapes: Mapping[str, Mapping[str, object]]) -> str:
     first = next(iter(shapes.values()))
     rows = [["", *shapes], ["---"] * (len(shapes) + 1)]
-    rows += [[name, *(_cell(each[name]) for each in shapes.values())] for name in first]
+    rows += [[name, *(_cell(shape_[name]) for shape_ in shapes.values())] for name in first]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""src/counsel/models/shipped.json: providers.toml and catalog.toml in a form that is read in a millisecond."""
+"""src/counsel/models/shipped.json: providers.toml and catalog.toml in a form that loads in a millisecond."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent.parent / "src" / "counsel" / "models"
 
 
 def tables() -> str:
-    """One line per table, so that a change of the TOML files is a small diff here, too."""
+    """One line per table, so that a small change of the TOML files is a small diff here."""
     parts = [f"{json.dumps(name)}: {_lines(_read(f'{name}.toml'))}" for name in ("providers", "catalog")]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 

@@ -1,8 +1,8 @@
-"""The whole test suite, as `make test` runs it: two workers, then once more, alone, what failed.
+"""The whole test suite, as `make test` runs it: in two workers, then a few failed tests once more, alone.
 
-Hundreds of tests drive real daemons, agents and browsers beside each other on two cores, where a vendor's program may
-need longer than a test waits for it. A few tests that fail there get a second run in which nothing else runs. They are
-named at the end, so that they can be mended; a test that fails twice fails the suite, and so do many failures.
+Hundreds of tests drive real daemons, agents and browsers at the same time on two cores, where a vendor's program may
+take longer than a test waits. A few failed tests therefore get a second run without others beside them. They are named
+at the end, so that they can be fixed. A test that fails twice fails the suite, and so do many failures.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-MOST = 5  # with more failures something is broken: no second run
+MOST = 5  # failures; with more, something is broken: no second run
 COVERAGE = ["--cov", "--cov-report="]
 
 
@@ -33,14 +33,14 @@ def run(parallel: list[str], extra: list[str], folder: Path = ROOT) -> int:
     cache = folder / ".pytest_cache/v/cache/lastfailed"
     cache.unlink(missing_ok=True)
     code = pytest(*parallel, *extra, folder=folder)
-    failed = failures(cache)
-    if code != 1 or not 0 < len(failed) <= MOST:
+    names = failures(cache)
+    if code != 1 or not 0 < len(names) <= MOST:
         return code
-    print(f"\nFailed beside other tests, run again alone: {', '.join(failed)}\n", flush=True)
+    print(f"\nFailed beside other tests, run again alone: {', '.join(names)}\n", flush=True)
     append = ["--cov-append"] if "--cov" in extra else []
     code = pytest("--last-failed", "--last-failed-no-failures=none", *extra, *append, folder=folder)
     if code == 0:
-        print(f"\nUnstable: {', '.join(failed)} failed beside other tests and passed alone.", flush=True)
+        print(f"\nUnstable: {', '.join(names)} failed beside other tests and passed alone.", flush=True)
     return code
 
 

@@ -1,6 +1,6 @@
-"""A copy of the working tree with an environment of its own: mutants never touch the files that people work on.
+"""A copy of the working tree with its own environment, so that mutants never touch the files that people work on.
 
-Every process that a test starts with this environment's Python imports the copy, whatever its own environment says.
+Every process that a test starts with this environment's Python imports the copy, whatever its variables say.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Checkout:
         self._make_environment()
 
     def _copy(self) -> None:
-        listed = subprocess.run(
+        names = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT, check=True, capture_output=True, text=True,
         ).stdout  # fmt: skip
-        for name in filter(None, listed.split("\0")):
+        for name in filter(None, names.split("\0")):
             if (ROOT / name).is_file():
                 (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, self.folder / name)
@@ -60,7 +60,7 @@ class Checkout:
         return (self.folder / "src" / "counsel" / file).read_text()
 
     def write(self, file: str, text: str) -> None:
-        """Each text gets a time of its own: two of one length within a second would share their bytecode."""
+        """Write the file with a unique time: two texts of one length within a second would share their bytecode."""
         path = self.folder / "src" / "counsel" / file
         path.write_text(text)
         self._clock += 10
@@ -79,7 +79,7 @@ class Checkout:
             (self.notes / "record").unlink()
 
     def pytest(self, arguments: Sequence[str], seconds: float) -> tuple[int | None, str]:
-        """The exit code, None when the time was up, and what pytest printed. Whatever it started ends with it."""
+        """Run pytest and end all that it started. Returns the exit code (None: out of time) and the output."""
         command = [
             str(self.python),
             "-m",
@@ -89,7 +89,7 @@ class Checkout:
             "no:cacheprovider",
             "-p",
             "tools.mutants.plugin",
-            f"--basetemp={self.folder / 't'}",  # whatever a mutant leaves there disturbs no other run of pytest
+            f"--basetemp={self.folder / 't'}",  # what a mutant leaves there disturbs no other run
         ]
         with (self.notes / "output").open("w+b") as output:
             process = subprocess.Popen(
@@ -124,7 +124,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @cache
 def isolation() -> list[str]:
-    """Processes of their own kind only, where Linux allows it: a mutant may signal the wrong one, or leave some behind."""
+    """A process namespace, where Linux allows it: a mutant may signal wrong processes, or leave some behind."""
     init = ["sh", "-c", '"$@"; exit $?', "sh"]
     base = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     for attempt in (base, [base[0], "--user", "--map-current-user", *base[1:]]):

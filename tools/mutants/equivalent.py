@@ -1,4 +1,4 @@
-"""Mutants that change nothing anybody can see, each with its reason (`equivalent.toml`)."""
+"""Mutants without a visible effect, each with its reason (`equivalent.toml`)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def known() -> dict[Key, str]:
 
 
 def stale(every: Iterable[Mutant], files: set[str]) -> list[Key]:
-    """Entries whose code has changed: they excuse nothing any more."""
+    """Entries that match no mutant any more, because their code has changed."""
     keys = {mutant.key for mutant in every}
     return [key for key in known() if key[0] in files and key not in keys]

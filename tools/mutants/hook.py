@@ -1,4 +1,4 @@
-"""Started with every Python of a checkout: while `.mutants/record` names a test, lines that run are recorded for it."""
+"""Runs at the start of every Python of a checkout: records executed lines for the test that `.mutants/record` names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _recorder(test: str) -> object:
 
 
 def switch(test: str) -> None:
-    """From now on lines are this test's, also in processes that start now."""
+    """Record further lines for this test, in processes that start later, too."""
     if _active is not None:
         _RECORD.write_text(test)
         _active.switch_context(test)  # type: ignore[attr-defined]

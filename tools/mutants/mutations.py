@@ -1,4 +1,4 @@
-"""Every small change that one source file offers, found in its syntax tree and made in its text."""
+"""All small changes of one source file, found in its syntax tree and made in its text."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class Mutant:
     last: int
     original: str  # the line or lines, with spaces collapsed
     mutated: str
-    occurrence: int  # which of several equal ones in the function
+    occurrence: int  # counts equal changes in the function
     text: str = field(repr=False)  # the whole file, mutated
 
     def valid(self, text: str) -> bool:
-        """Python reads it, and reads something else than before."""
+        """Whether Python can parse it, and parses something other than the original."""
         try:
             return ast.dump(ast.parse(self.text)) != ast.dump(ast.parse(text))
         except SyntaxError:
             return False
 
     def rank(self, seed: str) -> str:
-        """The sample is the mutants with the lowest ranks: a change elsewhere, or a moved file, leaves it as it is."""
+        """The sample has the mutants with the lowest ranks. Changes elsewhere, and moved files, do not alter a rank."""
         key = f"{seed}|{self.function}|{self.original}|{self.mutated}|{self.occurrence}"
         return hashlib.sha256(key.encode()).hexdigest()
 
@@ -97,42 +97,42 @@ class _Change:
 def mutants(path: Path, source: Path) -> list[Mutant]:
     text = path.read_text()
     tree = ast.parse(text)
-    seen: dict[tuple[str, str, str], int] = {}
+    counts: dict[tuple[str, str, str], int] = {}
     file = path.relative_to(source).as_posix()
     lines = text.splitlines(keepends=True)
-    return [_mutant(lines, change, file, seen) for change in _Finder().find(tree)]
+    return [_mutant(lines, change, file, counts) for change in _Finder().find(tree)]
 
 
-def _mutant(lines: list[str], change: _Change, file: str, seen: dict[tuple[str, str, str], int]) -> Mutant:
+def _mutant(lines: list[str], change: _Change, file: str, counts: dict[tuple[str, str, str], int]) -> Mutant:
     node = change.node
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     before = _cut(lines[node.lineno - 1], node.col_offset)[0]
     after = _cut(lines[node.end_lineno - 1], node.end_col_offset)[1]
-    mutated_lines = before + change.text + after
-    mutated = "".join([*lines[: node.lineno - 1], mutated_lines, *lines[node.end_lineno :]])
+    changed_line = before + change.text + after
+    text = "".join([*lines[: node.lineno - 1], changed_line, *lines[node.end_lineno :]])
     original = " ".join("".join(lines[node.lineno - 1 : node.end_lineno]).split())
-    key = (change.function, original, " ".join(mutated_lines.split()))
-    seen[key] = occurrence = seen.get(key, -1) + 1
+    key = (change.function, original, " ".join(changed_line.split()))
+    counts[key] = occurrence = counts.get(key, -1) + 1
     first, last = _lines(change.statement)
-    return Mutant(file, change.function, node.lineno, first, last, original, key[2], occurrence, mutated)
+    return Mutant(file, change.function, node.lineno, first, last, original, key[2], occurrence, text)
 
 
 def _cut(line: str, offset: int) -> tuple[str, str]:
-    """A syntax tree counts bytes."""
+    """The line before and after an offset of a syntax tree, which counts bytes."""
     data = line.encode()
     return data[:offset].decode(), data[offset:].decode()
 
 
 def _lines(statement: ast.stmt) -> tuple[int, int]:
-    """A simple statement's lines, a compound one's header."""
+    """The lines of a simple statement; the header of a compound one."""
     body = getattr(statement, "body", None)
     last = body[0].lineno - 1 if isinstance(body, list) and body else statement.end_lineno
     return statement.lineno, max(statement.lineno, last or 0)
 
 
 class _Finder:
-    """Walks a tree with the statement and the function around each expression."""
+    """Walks a tree, and knows the statement and the function around each expression."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -159,7 +159,7 @@ class _Finder:
                 yield from self._function(node)
             case ast.ClassDef(name=name, body=body):
                 if any(ast.unparse(base).partition("[")[0] == "Protocol" for base in node.bases):
-                    return  # nothing of it runs: whoever implements it has defaults of its own
+                    return  # it never runs: implementations have their own defaults
                 self._names.append(name)
                 yield from self._block(body)
                 self._names.pop()
@@ -187,7 +187,7 @@ class _Finder:
         yield from self._block(chain(node.body, node.orelse))
 
     def _other(self, node: ast.stmt) -> Iterator[_Change]:
-        """`for`, `with`, `try`, `match` and the rest: expressions of their own, then their blocks."""
+        """`for`, `with`, `try`, `match` and other statements: their expressions, then their blocks."""
         if isinstance(node, ast.Continue | ast.Break | ast.Delete):
             yield self._change(node, "pass")
         if isinstance(node, ast.Assert | ast.Delete):
@@ -215,7 +215,7 @@ class _Finder:
             node.returns is not None and ast.unparse(node.returns) == "bool",
         )
         self._names.append(node.name)
-        outer, self._statement = self._statement, _first_step(node)  # defaults are for whoever calls it
+        outer, self._statement = self._statement, _first_step(node)  # defaults count as the first statement
         for default in chain(node.args.defaults, filter(None, node.args.kw_defaults)):
             yield from self._expression(default)
         self._statement = outer
@@ -227,8 +227,8 @@ class _Finder:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if any(isinstance(target, ast.Name) and target.id in SILENT for target in targets):
             return
-        stored = isinstance(targets[0], ast.Attribute | ast.Subscript) and node.value is not None
-        if isinstance(node, ast.AugAssign) or (self._in_function and stored):
+        is_stored = isinstance(targets[0], ast.Attribute | ast.Subscript) and node.value is not None
+        if isinstance(node, ast.AugAssign) or (self._in_function and is_stored):
             yield self._change(node, "pass")
         if node.value is not None:
             yield from self._expression(node.value)
@@ -277,8 +277,8 @@ class _Finder:
             case ast.Compare():
                 yield from self._compare(node, words=words)
             case ast.BoolOp():
-                other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-                yield self._change(node, f"({ast.unparse(ast.BoolOp(other, node.values))})")
+                opposite = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+                yield self._change(node, f"({ast.unparse(ast.BoolOp(opposite, node.values))})")
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 yield self._change(node, f"bool({ast.unparse(operand)})")
             case ast.BinOp():
@@ -300,21 +300,21 @@ class _Finder:
 
     def _compare(self, node: ast.Compare, *, words: bool) -> Iterator[_Change]:
         if len(node.ops) == 1:
-            for other in INVERSE[type(node.ops[0])]:
-                changed = copy.copy(node)
-                changed.ops = [other()]
-                yield self._change(node, changed)
+            for inverse in INVERSE[type(node.ops[0])]:
+                copy_ = copy.copy(node)
+                copy_.ops = [inverse()]
+                yield self._change(node, copy_)
         for operand in (node.left, *node.comparators):
             if words and isinstance(operand, ast.Constant) and isinstance(operand.value, str):
                 yield from self._string(operand)
 
     def _arithmetic(self, node: ast.BinOp) -> Iterator[_Change]:
-        other = ARITHMETIC.get(type(node.op))
-        if other is None or any(_is_text(side) for side in (node.left, node.right)):
+        inverse = ARITHMETIC.get(type(node.op))
+        if inverse is None or any(_is_text(side) for side in (node.left, node.right)):
             return
-        changed = copy.copy(node)
-        changed.op = other()
-        yield self._change(node, changed)
+        copy_ = copy.copy(node)
+        copy_.op = inverse()
+        yield self._change(node, copy_)
 
     def _constant(self, node: ast.Constant) -> Iterator[_Change]:
         if isinstance(node.value, bool):
@@ -331,7 +331,7 @@ def _first_step(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
 
 
 def _platform(test: ast.expr) -> bool | None:
-    """Whether code for one system runs on this one; None for any other condition. What never runs cannot be tested."""
+    """For a condition on the operating system, whether it holds here; None for other conditions."""
     match test:
         case ast.Compare(ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=str(name))]):
             if ast.unparse(test.left) == "sys.platform":

@@ -1,4 +1,4 @@
-"""Which sources belong to which package, and which tests are its own. Paths that do not exist are skipped."""
+"""The sources and the tests of each package. Paths that do not exist are skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INTERFACES = ("front", "mcp", "daemon", "http", "askmodel")
 PACKAGES = {
     package.name: package
     for package in (
-        # Tests of an import from SQLite lie with the command that makes it.
+        # Tests of an import from SQLite are with its command.
         Package("engine", ("engine",), ("engine", "cli/test_database_import.py")),
         Package("models", ("models",), ("models",)),
         Package("configfiles", ("configfiles",), ("configfiles",)),
@@ -32,18 +32,18 @@ PACKAGES = {
         Package(
             "evaluation", ("evaluation",), ("evaluation", "cli/test_bench.py")
         ),  # as the database's import
-        # Tests of `/api/servers` and `/api/skills` lie with what they serve.
+        # Tests of `/api/servers` and `/api/skills` are with `servers` and `skills`.
         Package("interfaces", INTERFACES, (*INTERFACES, "servers/test_api.py", "skills/test_api.py")),
-        # Tests of commands lie with what they command.
+        # Some tests of commands are with what the commands manage.
         Package("cli", ("cli", "doctor"), ("cli", "servers", "skills")),
-        # The words that all packages share: whoever uses them tests them.
+        # Shared modules are tested by the packages that use them.
         Package("root", ("*.py", "results"), ("test_*.py", "cli", "engine", *INTERFACES)),
     )
 }
 
-# Tests kill these processes, and one that is killed records nothing: all tests of their folder may reach them.
+# Tests kill these processes, and a killed process records nothing: any test of the folder may reach them.
 OFTEN_KILLED = ("front", "daemon")
-# Programs that start without site-packages, where nothing can be recorded: the function that starts them.
+# Programs that run without site-packages, so that nothing can be recorded, with the function that starts them.
 STARTED_BY = {
     "agents/supervisor.py": ("agents/process.py", "Process._start"),
     "engine/consult/schema_worker.py": ("engine/consult/structured.py", "_in_worker"),

@@ -19,8 +19,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not (NOTES / "order").exists():
         return
     order = {name: place for place, name in enumerate((NOTES / "order").read_text().splitlines())}
-    others = [item for item in items if item.nodeid not in order]
-    config.hook.pytest_deselected(items=others)
+    rest = [item for item in items if item.nodeid not in order]
+    config.hook.pytest_deselected(items=rest)
     items[:] = sorted((item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid])
 
 
@@ -36,7 +36,7 @@ _failed: set[str] = set()
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
-    if not report.passed:  # also a skipped one: it proves nothing
+    if not report.passed:  # includes skipped tests, which prove nothing
         _failed.add(report.nodeid)
 
 

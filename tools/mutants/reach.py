@@ -1,6 +1,6 @@
-"""Which tests reach which line. Recorded once per test file, and again when its tests come, go or are renamed.
+"""Which tests reach which lines. Recorded once per test file, and again when its tests are added, removed or renamed.
 
-Lines are kept by function and offset, so that most of the record survives an edit of the source.
+Lines are stored by function and offset, so that most of the record survives an edit of the source.
 """
 
 from __future__ import annotations
@@ -40,16 +40,20 @@ class Reach:
     def __init__(self, paths: Iterable[Path]) -> None:
         self._files: dict[str, dict[str, object]] = {}
         for path in paths:
-            if (stored := _stored(path)).exists():
-                self._files[_name(path)] = json.loads(zlib.decompress(stored.read_bytes()))
+            if (file := _stored(path)).exists():
+                self._files[_name(path)] = json.loads(zlib.decompress(file.read_bytes()))
 
     def missing(self, paths: Iterable[Path]) -> list[Path]:
-        """Those whose tests came, went or failed: on a busy machine one may fail that passes now."""
-        stored = {path: self._files.get(_name(path), {}) for path in paths}
-        return [path for path, old in stored.items() if old.get("hash") != _hash(path) or old.get("failed")]
+        """Files whose tests were added, removed or renamed, or failed: they may have failed on a busy machine."""
+        records = {path: self._files.get(_name(path), {}) for path in paths}
+        return [
+            path
+            for path, record in records.items()
+            if record.get("hash") != _hash(path) or record.get("failed")
+        ]
 
     def record(self, path: Path, checkout: Checkout) -> list[str]:
-        """Runs one test file; returns the tests that failed without any mutant."""
+        """Run one test file without a mutant. Return its failed tests."""
         with checkout.recording():
             checkout.pytest([_name(path)], LONGEST)
         results = checkout.notes / "tests.json"
@@ -60,24 +64,24 @@ class Reach:
         tests = {
             name: [round(seconds, 3), lines.get(name, {})] for name, seconds in document["passed"].items()
         }
-        copied = checkout.folder / _name(path)  # the original may have changed since
-        failed = list(document["failed"])
-        self._files[_name(path)] = {"hash": _hash(copied), "tests": tests, "failed": bool(failed)}
+        copy = checkout.folder / _name(path)  # the original may have changed since
+        failures = list(document["failed"])
+        self._files[_name(path)] = {"hash": _hash(copy), "tests": tests, "failed": bool(failures)}
         STORED.mkdir(parents=True, exist_ok=True)
         _stored(path).write_bytes(zlib.compress(json.dumps(self._files[_name(path)]).encode(), 1))
-        return failed
+        return failures
 
     def tests(self, paths: Iterable[Path]) -> list[ReachingTest]:
         matches = []
         for path in paths:
-            stored = self._files.get(_name(path), {}).get("tests")
-            if isinstance(stored, dict):
-                matches += [ReachingTest(name, seconds, lines) for name, (seconds, lines) in stored.items()]
+            record = self._files.get(_name(path), {}).get("tests")
+            if isinstance(record, dict):
+                matches += [ReachingTest(name, seconds, lines) for name, (seconds, lines) in record.items()]
         return matches
 
 
 def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float) -> list[ReachingTest]:
-    """Tests that run the mutated statement, or else its function, or else its file.
+    """Tests that run the mutated statement; if none does, its function; else its file.
 
     First those whose names share words with the mutated line, then those that run the fewest lines.
     """
@@ -88,7 +92,7 @@ def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float)
     offsets = set(range(mutant.first - start, mutant.last - start + 1))
     on_line = [test for test in in_function if offsets & set(test.lines[file][function])]
     on_line = in_function if mutant.file in STARTED_BY else on_line
-    chosen: list[ReachingTest] = []
+    selection: list[ReachingTest] = []
     total = 0.0
     words = _words(f"{mutant.file} {mutant.function} {mutant.original}")
     order = sorted(
@@ -96,19 +100,19 @@ def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float)
         key=lambda test: (-len(words & _words(test.name.partition("/")[2])), test.breadth, test.name),
     )
     for test in [*order, *_beside(mutant, tests, order)]:
-        if total + test.seconds <= most_seconds or not chosen:
-            chosen.append(test)
+        if total + test.seconds <= most_seconds or not selection:
+            selection.append(test)
             total += test.seconds
-    return chosen
+    return selection
 
 
 def _beside(
     mutant: Mutant, tests: Sequence[ReachingTest], order: Sequence[ReachingTest]
 ) -> list[ReachingTest]:
-    folder, recorded = mutant.file.partition("/")[0], {test.name for test in order}
+    folder, names = mutant.file.partition("/")[0], {test.name for test in order}
     if folder not in OFTEN_KILLED:
         return []
-    own = [test for test in tests if test.name.startswith(f"tests/{folder}/") and test.name not in recorded]
+    own = [test for test in tests if test.name.startswith(f"tests/{folder}/") and test.name not in names]
     return sorted(own, key=lambda test: (test.seconds, test.name))
 
 
@@ -154,15 +158,15 @@ def _lines(checkout: Checkout) -> dict[str, dict[str, dict[str, list[int]]]]:
         data = CoverageData(basename=str(data_file))
         try:
             data.read()
-        except Exception:  # noqa: BLE001, S112 (a process that was killed while it wrote)
+        except Exception:  # noqa: BLE001, S112 (its process was killed while writing)
             continue
-        for measured in data.measured_files():
-            path = Path(measured)
-            if not path.is_relative_to(source) or "\0" in measured:  # the same, half written
+        for file_name in data.measured_files():
+            path = Path(file_name)
+            if not path.is_relative_to(source) or "\0" in file_name:  # the same, half written
                 continue
             functions = _functions(path)
             file = path.relative_to(source).as_posix()
-            for line, contexts in data.contexts_by_lineno(measured).items():
+            for line, contexts in data.contexts_by_lineno(file_name).items():
                 for name, start, stop in functions:
                     if start < line <= stop:  # the header runs when the module is imported
                         for test in contexts:
@@ -181,7 +185,7 @@ def _stored(path: Path) -> Path:
 
 
 def _hash(path: Path) -> str:
-    """Changes when tests come, go or are renamed: another body of a test reaches much the same lines."""
+    """Changes when tests are added, removed or renamed; an edited test reaches much the same lines."""
     tree = ast.parse(path.read_text())
     names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""A table of the packages, and each survivor as a diff. `time limit` counts those of the killed that no test named."""
+"""A table of the packages, and a diff of each survivor. `time limit`: killed mutants without a failed test."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from tools.mutants.trial import TIME_LIMIT, Outcome
 
-GOAL = 85  # per cent of each package's sample, without the equivalent ones
+GOAL = 85  # per cent of each package's sample, without equivalent mutants
 Results = Mapping[str, Sequence[Outcome]]
 
 
 def score(outcomes: Sequence[Outcome]) -> float:
-    counted = [outcome for outcome in outcomes if outcome.verdict != "equivalent"]
-    return 100 * _count(counted, "killed") / len(counted) if counted else 100.0
+    counting = [outcome for outcome in outcomes if outcome.verdict != "equivalent"]
+    return 100 * _count(counting, "killed") / len(counting) if counting else 100.0
 
 
 def too_low(results: Results) -> list[str]:
@@ -42,7 +42,7 @@ def as_text(results: Results) -> str:
     if low := too_low(results):
         rows += [
             "",
-            f"Below {GOAL} %: {', '.join(low)}. Test what the survivors change, or list equivalent ones.",
+            f"Below {GOAL} %: {', '.join(low)}. Write tests for the survivors, or list them as equivalent.",
         ]
     return "\n".join(rows)
 

@@ -1,4 +1,4 @@
-"""The mutants of one package in the order of their ranks."""
+"""Selects mutants of one package."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ def every(package: Package) -> list[Mutant]:
 
 
 def sample(candidates: list[Mutant], seed: str, count: int) -> list[Mutant]:
-    """At most one mutant of each line."""
-    chosen: list[Mutant] = []
+    """The `count` mutants with the lowest ranks, at most one per line."""
+    selection: list[Mutant] = []
     lines: set[tuple[str, int]] = set()
     for mutant in sorted(candidates, key=lambda mutant: mutant.rank(seed)):
-        if len(chosen) == count:
+        if len(selection) == count:
             break
         if (mutant.file, mutant.line) not in lines and mutant.valid((SOURCE / mutant.file).read_text()):
             lines.add((mutant.file, mutant.line))
-            chosen.append(mutant)
-    return chosen
+            selection.append(mutant)
+    return selection
 
 
 def matching(candidates: list[Mutant], place: str) -> Iterator[Mutant]:
     """All mutants of `FILE`, `FILE:LINE` or `FILE:FUNCTION`."""
     file, _, where = place.partition(":")
     for mutant in candidates:
-        here = mutant.file.endswith(file) and where in {"", str(mutant.line), mutant.function}
-        if here and mutant.valid((SOURCE / mutant.file).read_text()):
+        matches = mutant.file.endswith(file) and where in {"", str(mutant.line), mutant.function}
+        if matches and mutant.valid((SOURCE / mutant.file).read_text()):
             yield mutant

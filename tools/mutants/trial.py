@@ -1,7 +1,7 @@
 """One mutant against the tests that reach it.
 
-A busy machine must not pass for a good test: a test that fails is run again and has to fail again, and tests that run
-into the time limit have to end in time without the mutant.
+A busy machine must not count as a good test. So a failed test must fail again, and tests that run into the time limit
+must end in time without the mutant.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from tools.mutants.mutations import Mutant
 from tools.mutants.reach import ReachingTest
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
-GRACE = 40.0  # seconds on top of the tests' own, on a machine that does other things
+GRACE = 40.0  # seconds in addition to the tests' own, for a busy machine
 TIME_LIMIT = "time limit"
-FEW = 8  # tests that run first: most mutants die by them, and collecting the files of all takes longer
-NO_TESTS = 5  # pytest's exit code when the record names tests that are gone
+FEW = 8  # tests that run first: they kill most mutants, and collecting all test files takes longer
+NO_TESTS = 5  # pytest's exit code when the recorded tests no longer exist
 
 
 @dataclass(frozen=True)
 class Outcome:
     mutant: Mutant
     verdict: str  # killed, survived or equivalent
-    by: str  # the test that failed, "time limit", or why it survived or counts as equivalent
+    by: str  # the failed test, "time limit", or why it survived or counts as equivalent
     tests: int
     seconds: float
 
@@ -42,27 +42,23 @@ def run(mutant: Mutant, tests: Sequence[ReachingTest], checkout: Checkout) -> Ou
 
 
 def _verdict(mutant: Mutant, tests: Sequence[ReachingTest], checkout: Checkout) -> tuple[str, str]:
-    failed = _failing(mutant.text, mutant.file, tests, checkout)
-    if not failed:
+    failure = _failing(mutant.text, mutant.file, tests, checkout)
+    if not failure:
         return "survived", ""
-    suspects = [test for test in tests if test.name == failed]
+    suspects = [test for test in tests if test.name == failure]
     if not suspects:
         without = _failing(checkout.read(mutant.file), mutant.file, tests, checkout)
-        return (
-            ("survived", f"its tests do not pass without it, either: {without}")
-            if without
-            else ("killed", failed)
-        )
+        return ("survived", f"its tests also fail without it: {without}") if without else ("killed", failure)
     if _failing(mutant.text, mutant.file, suspects, checkout):
-        return "killed", failed
-    others = [test for test in tests if test.name != failed]
-    if others and (second := _failing(mutant.text, mutant.file, others, checkout)) not in {"", TIME_LIMIT}:
+        return "killed", failure
+    rest = [test for test in tests if test.name != failure]
+    if rest and (second := _failing(mutant.text, mutant.file, rest, checkout)) not in {"", TIME_LIMIT}:
         return "killed", second
-    return "survived", f"{failed} failed once and then passed"
+    return "survived", f"{failure} failed once and then passed"
 
 
 def _failing(text: str, file: str, tests: Sequence[ReachingTest], checkout: Checkout) -> str:
-    """The first test that fails with this text in the mutant's file, TIME_LIMIT, or nothing."""
+    """The first test that fails with this text in the mutant's file; TIME_LIMIT; or ""."""
     for old in checkout.notes.glob("*"):
         old.unlink()
     (checkout.notes / "order").write_text("\n".join(test.name for test in tests))
@@ -75,9 +71,9 @@ def _failing(text: str, file: str, tests: Sequence[ReachingTest], checkout: Chec
         checkout.write(file, original)
     if code in {0, NO_TESTS}:
         return ""
-    named = _FAILED.search(output)
+    match = _FAILED.search(output)
     if code is None:
         return TIME_LIMIT
-    if named:
-        return named[1]
+    if match:
+        return match[1]
     return f"pytest ended with {code}: {' '.join(output.splitlines()[-1:])[:200]}"

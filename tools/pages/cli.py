@@ -1,4 +1,4 @@
-"""docs/use/cli.md: every command with its options, as `--help` says them."""
+"""docs/use/cli.md: every command with its options, as `--help` shows them."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ def commands() -> str:
     )
 
 
-def _walk(group: click.Group, above: click.Context) -> Iterator[str]:
-    for name in group.list_commands(above):
-        command = group.get_command(above, name)
+def _walk(group: click.Group, parent: click.Context) -> Iterator[str]:
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
         assert command is not None
-        here = click.Context(command, info_name=name, parent=above)
+        context = click.Context(command, info_name=name, parent=parent)
         if isinstance(command, click.Group):
-            yield from _walk(command, here)
+            yield from _walk(command, context)
         else:
-            yield _page(command, here)
+            yield _page(command, context)
 
 
-def _page(command: click.Command, here: click.Context) -> str:
-    usage = " ".join([here.command_path, *_pieces(command, here)])
+def _page(command: click.Command, context: click.Context) -> str:
+    usage = " ".join([context.command_path, *_pieces(command, context)])
     description = inspect.cleandoc(command.help or "").replace("\b\n", "")
     rows = [
         f"| `{names}` | {text} |"
         for param in command.params
-        if isinstance(param, click.Option) and (record := param.get_help_record(here))
+        if isinstance(param, click.Option) and (record := param.get_help_record(context))
         for names, text in [(record[0].replace("|", "\\|"), record[1].replace("|", "\\|"))]
     ]
     table = "\n".join(["| option | what it does |", "|---|---|", *rows])
     return f"### `{usage}`\n\n{description}\n\n{table}" if rows else f"### `{usage}`\n\n{description}"
 
 
-def _pieces(command: click.Command, here: click.Context) -> list[str]:
-    return [piece for param in command.params for piece in param.get_usage_pieces(here)]
+def _pieces(command: click.Command, context: click.Context) -> list[str]:
+    return [piece for param in command.params for piece in param.get_usage_pieces(context)]

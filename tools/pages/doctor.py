@@ -1,4 +1,4 @@
-"""The generated part of docs/use/troubleshooting.md: what `counsel doctor` reports, and what to do."""
+"""The generated part of docs/use/troubleshooting.md: the messages of `counsel doctor`, and what to do."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _sections() -> Iterator[str]:
         ]
         if rows:
             yield f"### {title}\n\n| | what it says | what to do |\n|---|---|---|"
-            yield from (f"| {mark} | {_shown(what)} | {_shown(todo)} |" for mark, what, todo in rows)
+            yield from (f"| {mark} | {_display(text)} | {_display(todo)} |" for mark, text, todo in rows)
             yield ""
 
 
-def _shown(template: str) -> str:
-    """Fields as capitals: {path} → *PATH*. A field alone depends on the provider or agent."""
+def _display(template: str) -> str:
+    """The template with its fields in capitals: {path} → *PATH*. A field alone depends on the provider or agent."""
     if re.fullmatch(r"\{\w+\}", template):
         return "*see the next line*"
     return re.sub(r"\{(\w+)(?::[^}]*)?\}", lambda match: f"*{match[1].upper()}*", template)

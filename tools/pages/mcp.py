@@ -12,7 +12,7 @@ from tools.generate import within
 
 
 def manifest() -> str:
-    """The lines that the front answers `tools/list` with before a daemon is there."""
+    """The tools that the front lists before it has a daemon."""
     return json.dumps({"tools": listing()}, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
@@ -25,15 +25,18 @@ def interfaces() -> str:
         f"| {name} | {row.stdio} | {row.http} | {row.source} |"
         for name, row in client_timeouts.CLIENTS.items()
     ]
-    other = client_timeouts.OTHERS
-    rows.append(f"| others | {other.stdio} | {other.http} | {other.source} |")
+    default = client_timeouts.OTHERS
+    rows.append(f"| others | {default.stdio} | {default.http} | {default.source} |")
     head = "| client | seconds on stdio | on HTTP | where from |\n|---|---|---|---|\n"
     return within("docs/internals/interfaces.md", limits=head + "\n".join(rows))
 
 
 def _tool(tool: Any) -> str:
     schema = tool["inputSchema"]
-    rows = [_row(name, of, name in schema.get("required", [])) for name, of in schema["properties"].items()]
+    rows = [
+        _row(name, argument, name in schema.get("required", []))
+        for name, argument in schema["properties"].items()
+    ]
     table = "\n".join(["| argument | type | default | what it is |", "|---|---|---|---|", *rows])
     return f"### `{tool['name']}`\n\n{tool['description']}\n\n{table}"
 
@@ -45,7 +48,7 @@ def _row(name: str, schema: Any, required: bool) -> str:
 
 def _type(schema: Any) -> str:
     if "anyOf" in schema:
-        return " or ".join(_type(each) for each in schema["anyOf"])
+        return " or ".join(_type(option) for option in schema["anyOf"])
     if "enum" in schema:
         return " \\| ".join(f"`{value}`" for value in schema["enum"])
     if schema["type"] == "array":

@@ -37,8 +37,8 @@ def _model(row: ModelRow) -> Sequence[str]:
 
 
 def _context(model: Model) -> str:
-    specified = model.options.get("specified_context")
-    return f"{short(model.context)} (specified: {short(specified)})" if specified else short(model.context)
+    context, specification = short(model.context), model.options.get("specified_context")
+    return f"{context} (specified: {short(specification)})" if specification else context
 
 
 def providers() -> str:

@@ -23,14 +23,14 @@ def _agents() -> Iterator[str]:
     for fmt in FORMATS.values():
         tables = [f"{home.scope}: `{home.target.path}`" for home in fmt.tables(_WORKSPACE) if home.writable]
         transports = ", ".join(name for name in ("stdio", "http", "sse") if name in fmt.transports)
-        used = f"{' over '.join(fmt.precedence)}" if fmt.precedence else "both are started"
+        precedence = f"{' over '.join(fmt.precedence)}" if fmt.precedence else "both are started"
         row = [
             AGENTS[fmt.agent].label,
             "<br>".join(tables),
             transports,
             fmt.names_text,
             f"`{fmt.syntax.example}`",
-            used,
+            precedence,
         ]
         yield f"| {' | '.join(row)} |"
     yield ""

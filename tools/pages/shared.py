@@ -44,13 +44,13 @@ def errors() -> str:
 
 
 def _errors() -> Iterator[str]:
-    drawn = re.findall(r"([A-Z]\w+) +([A-Z_]{5,}) *(.*)", errors_.__doc__ or "")
+    rows = re.findall(r"([A-Z]\w+) +([A-Z_]{5,}) *(.*)", errors_.__doc__ or "")
     yield "| code | in Python | when | fields |"
     yield "|---|---|---|---|"
-    for name, code, fields in drawn:
+    for name, code, fields in rows:
         kind = getattr(errors_, name)
-        shown = ", ".join(f"`{field}`" for field in re.split(r",\s*", fields.strip()) if field)
-        yield f"| `{code}` | `{name}` | {kind.__doc__} | {shown} |"
+        names = ", ".join(f"`{field}`" for field in re.split(r",\s*", fields.strip()) if field)
+        yield f"| `{code}` | `{name}` | {kind.__doc__} | {names} |"
 
 
 def security() -> str:
