@@ -4,6 +4,6 @@ import './app.css';
 
 const target = document.getElementById('app');
 if (target) {
-  target.replaceChildren(); // what index.html shows until here, which App draws again
+  target.replaceChildren(); // remove the placeholder of index.html, which App draws again
   mount(App, { target });
 }

@@ -1,23 +1,23 @@
 import { untrack } from 'svelte';
 
-// Everything that can be done, for the palette (Ctrl-K). Screens add theirs while they are open.
+// All actions, for the palette (Ctrl-K). A screen adds its own while it is open.
 
 export interface Action {
   id: string;
   title: string;
   group: string;
   run: () => void | Promise<void>;
-  keys?: string; // as tinykeys writes it: "g j"
-  command?: string; // the same on the command line
+  keys?: string; // in the notation of tinykeys: "g j"
+  command?: string; // the equivalent command
 }
 
 export const actions = $state<{ list: Action[] }>({ list: [] });
 
-/** Add actions; the result removes them. For `$effect(() => provide(...))`. */
-export function provide(added: Action[]): () => void {
-  const ids = added.map((action) => action.id);
+/** Adds actions and returns a function that removes them, for `$effect(() => provide(...))`. */
+export function provide(additions: Action[]): () => void {
+  const ids = additions.map((action) => action.id);
   untrack(() => {
-    actions.list = [...actions.list.filter((action) => !ids.includes(action.id)), ...added];
+    actions.list = [...actions.list.filter((action) => !ids.includes(action.id)), ...additions];
   });
   return () => {
     actions.list = actions.list.filter((action) => !ids.includes(action.id));

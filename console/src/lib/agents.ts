@@ -1,4 +1,4 @@
-// The agents as people call them.
+// Display names of the agents.
 
 const LABELS: Record<string, string> = {
   claude: 'Claude Code',

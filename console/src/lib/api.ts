@@ -1,4 +1,4 @@
-// Requests to /api. Every failure is an ApiError with the server's own words.
+// Requests to /api. Every failure is an ApiError with the server's message.
 import type { components } from './schema';
 
 export type Schema = components['schemas'];
@@ -19,11 +19,11 @@ export class ApiError extends Error {
   }
 }
 
-let signedOut: () => void = () => undefined;
+let notifySignedOut: () => void = () => undefined;
 
-/** Called when the server no longer accepts this page's session. */
+/** Sets the listener that is called when the server no longer accepts this page's session. */
 export function onSignedOut(listener: () => void): void {
-  signedOut = listener;
+  notifySignedOut = listener;
 }
 
 export function address(path: string, query: Query = {}): string {
@@ -36,7 +36,7 @@ export function address(path: string, query: Query = {}): string {
   return text ? `${path}?${text}` : path;
 }
 
-/** A name as one part of a path: slashes and colons in it stay in it. */
+/** A name as one segment of a path, with its slashes and colons escaped. */
 export const part = encodeURIComponent;
 
 export async function request<T>(method: string, path: string, options: { query?: Query; body?: unknown; signal?: AbortSignal; headers?: Record<string, string> } = {}): Promise<T> {
@@ -57,7 +57,7 @@ export async function request<T>(method: string, path: string, options: { query?
     throw new ApiError('counsel does not answer.', 'UNREACHABLE', 'It may have been stopped: run `counsel console` again.', 0);
   }
   if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T;
-  if (response.status === 401 && path !== '/api/session') signedOut();
+  if (response.status === 401 && path !== '/api/session') notifySignedOut();
   throw await failure(response);
 }
 

@@ -1,5 +1,5 @@
-// Images and files of the server. The page asks for them itself: what a browser requests for an <img> or a link has no
-// header that says so, and over plain HTTP from another machine the server refuses it.
+// Images and files of the server. The page fetches them itself: a browser's request for an <img> or a link lacks our
+// header, and over plain HTTP from another machine the server refuses it.
 import { ApiError } from './api';
 
 export async function blob(path: string): Promise<Blob> {
@@ -9,8 +9,8 @@ export async function blob(path: string): Promise<Blob> {
   throw new ApiError(document.error ?? `The server answered with status ${response.status}.`, document.code ?? `HTTP_${response.status}`, document.hint ?? null, response.status);
 }
 
-/** The image as an address for an <img>, until the result's second part is called. */
-export async function shownImage(address: string): Promise<[string, () => void]> {
+/** An address for an <img>, and a function that releases it. */
+export async function imageUrl(address: string): Promise<[string, () => void]> {
   if (!address.startsWith('/api/')) return [address, () => undefined];
   const url = URL.createObjectURL(await blob(address));
   return [url, () => URL.revokeObjectURL(url)];
@@ -31,5 +31,5 @@ export async function download(path: string, name: string): Promise<void> {
   anchor.href = url;
   anchor.download = name;
   anchor.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser reads it a moment later
+  setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser reads it after the click
 }

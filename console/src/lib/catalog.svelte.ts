@@ -1,4 +1,4 @@
-// The models and agents of this machine, loaded once and again when a screen asks for it.
+// The models and agents of this machine, loaded once, and again when a screen asks for it.
 import { api, type Schema } from './api';
 import { options, type Agent, type Model, type Option } from './models';
 import { session } from './session.svelte';
@@ -10,7 +10,7 @@ class Catalog {
   error = $state.raw<unknown>(null);
   readonly options: Option[] = $derived(options(this.models, this.agents));
 
-  /** Some model or agent can be asked now. */
+  /** Whether any model or agent can be asked now. */
   get usable(): boolean {
     return this.options.some(({ reason }) => reason === null);
   }
@@ -19,13 +19,13 @@ class Catalog {
     return this.options.find((option) => option.value === value) ?? null;
   }
 
-  /** The embedded model, if nothing else can be asked. */
+  /** The id of the embedded model, if nothing else can be asked. */
   get onlyEmbedded(): string | null {
     const usable = this.models.filter(({ available }) => available);
     return usable.length === 1 && usable[0]?.embedded && !this.agents.some((agent) => agent.usable) ? usable[0].id : null;
   }
 
-  /** All callers wait for the same load. */
+  /** Loads both lists. Concurrent callers share one load. */
   load(again = false): Promise<void> {
     if (again || this.pending === null || this.state === 'failed') this.pending = this.read();
     return this.pending;
@@ -33,7 +33,7 @@ class Catalog {
 
   private pending: Promise<void> | null = null;
 
-  /** Agents take longer (their programs are looked for), so models do not wait for them. */
+  /** Loads models without waiting for agents, which take longer (their programs are searched for). */
   private async read(): Promise<void> {
     this.state = 'loading';
     const agents = session.about?.person ? Promise.resolve() : this.readAgents();
@@ -48,12 +48,12 @@ class Catalog {
     }
   }
 
-  /** Not of a team's server: its agents are its own. */
+  /** Loads the agents. Not called for a team's server, whose agents are not for its people. */
   private async readAgents(): Promise<void> {
     try {
       this.agents = (await api.get<Schema['Agents']>('/api/agents')).agents;
     } catch {
-      // the models are still there
+      // models can be used without agents
     }
   }
 }

@@ -1,4 +1,4 @@
-// The time, for clocks that run on the page. It ticks only while something reads it, and not in a hidden tab.
+// The time, for clocks on the page. It ticks only while something reads it, and not in a hidden tab.
 import { createSubscriber } from 'svelte/reactivity';
 
 function ticking(ms: number): () => number {
@@ -14,6 +14,6 @@ function ticking(ms: number): () => number {
   };
 }
 
-/** Milliseconds since 1970: each second, and each 20 seconds for "2 min ago". */
+/** Milliseconds since 1970, updated every second, and every 20 seconds for texts like "2 min ago". */
 export const everySecond = ticking(1000);
 export const everyTwentySeconds = ticking(20_000);

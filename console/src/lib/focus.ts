@@ -1,21 +1,21 @@
-// Where the focus goes when what had it is gone.
+// Where the focus goes when its element is removed.
 import { tick } from 'svelte';
 
-const openers: HTMLElement[] = []; // what had the focus before each open dialog, the outermost first
+const openers: HTMLElement[] = []; // the elements that had the focus before each open dialog, the outermost first
 
-/** Before a dialog opens; the result gives the focus back. Dialogs that close together lead to what opened the first of them. */
+/** Call before a dialog opens. The result restores the focus; after several dialogs, to what opened the first one. */
 export function rememberFocus(): () => void {
-  const before = document.activeElement instanceof HTMLElement ? document.activeElement : document.body;
-  const chain = [...openers, before];
-  openers.push(before);
+  const previous = document.activeElement instanceof HTMLElement ? document.activeElement : document.body;
+  const chain = [...openers, previous];
+  openers.push(previous);
   return () => {
-    openers.splice(openers.lastIndexOf(before), 1);
-    // A browser gives the focus back when a dialog is closed, not when it is removed; and not while another one is open.
+    openers.splice(openers.lastIndexOf(previous), 1);
+    // A browser restores the focus when a dialog is closed, but not when it is removed or another one is still open.
     void tick().then(() => focusFirst(chain.reverse()));
   };
 }
 
-/** The first of these that is still there; else the content, so that Tab goes on from the screen and not from its frame. */
+/** Focuses the first of these elements that still exists; else the content, so that Tab continues from the screen. */
 export function focusFirst(elements: HTMLElement[] = []): void {
   const active = document.activeElement;
   if (active && active !== document.body && !elements.includes(active as HTMLElement) && active.isConnected) return;

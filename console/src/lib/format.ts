@@ -1,6 +1,6 @@
-// Numbers, times and money as people read them.
+// Numbers, times and amounts of money as text.
 
-// Made once: a new one for each row of a list costs more than the row (`toLocaleString` makes one each time).
+// Created once: a formatter per row of a list costs more than the row, and `toLocaleString` creates one each time.
 const DAY = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const NUMBER = new Intl.NumberFormat('en');
@@ -20,7 +20,7 @@ export function moment(when: string | number | Date): string {
   return MOMENT.format(new Date(when));
 }
 
-/** Rounded before the unit is chosen: never `1 min 60 s` or `1000 ms`. */
+/** Rounds before it chooses the unit: never `1 min 60 s` or `1000 ms`. */
 export function duration(ms: number): string {
   const seconds = Math.round(ms / 1000);
   const minutes = Math.floor(seconds / 60);
@@ -30,12 +30,12 @@ export function duration(ms: number): string {
   return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** What a job took: the server counts tenths of a second. */
+/** A job's duration, which the server counts in tenths of a second. */
 export function took(seconds: number): string {
   return seconds < 0.1 ? '<0.1 s' : duration(seconds * 1000);
 }
 
-/** Null is an unknown price, not a free call. */
+/** An amount in US dollars. Null is an unknown price, not a free call. */
 export function cost(usd: number | null | undefined): string {
   if (usd === null || usd === undefined) return '?';
   if (usd === 0) return '$0';
@@ -62,7 +62,7 @@ export function plural(number: number, one: string, many: string = `${one}s`): s
   return `${NUMBER.format(number)} ${number === 1 ? one : many}`;
 }
 
-/** An argument of a shell command, quoted where that is needed. */
+/** An argument of a shell command, quoted if necessary. */
 export function shell(argument: string): string {
   return /^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,7 +1,7 @@
-// Colours code blocks. highlight.js is loaded with the first block, and its result becomes nodes, not HTML.
+// Colours code blocks. highlight.js is loaded with the first block. Its result becomes nodes, not HTML.
 import type { HLJSApi } from 'highlight.js';
 
-const LONGEST = 50_000; // characters of a block that is coloured
+const LONGEST = 50_000; // characters; longer blocks are not coloured
 let loading: Promise<HLJSApi> | null = null;
 
 async function load(): Promise<HLJSApi> {

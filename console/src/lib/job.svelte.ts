@@ -1,4 +1,4 @@
-// A job's events folded into what a screen shows: per model its texts by phase, thinking, tools, waits, failure, times.
+// Folds a job's events into what a screen shows. Per model: texts by phase, thinking, tools, waits, failure and times.
 import type { Schema } from './api';
 
 export interface JobEvent {
@@ -10,10 +10,10 @@ export interface JobEvent {
 }
 export type MemberState = 'waiting' | 'running' | 'finished' | 'failed';
 
-/** A text that grows at its end. `offset`s of events count code points, as Python does. */
+/** A text that grows at its end. Offsets in events count code points, as Python does. */
 export class GrowingText {
   value = $state.raw('');
-  generation = $state(0); // grows when text is discarded
+  generation = $state(0); // increases when text is discarded
   private length = 0; // code points
 
   put(text: string, offset: number): void {
@@ -30,9 +30,9 @@ export class GrowingText {
   }
 }
 
-export const JUDGE = 'judge'; // the slot of the one that is no member
+export const JUDGE = 'judge'; // the judge's slot
 
-/** A judge comes behind the members, which have numbers. */
+/** Sorts a judge after the members, whose slots are numbers. */
 function order(slot: string): number {
   return /^\d+$/.test(slot) ? Number(slot) : Infinity;
 }
@@ -74,7 +74,7 @@ export class Member {
     return this.thoughts.value;
   }
 
-  /** A late follower, or one that reconnects, gets it again from its beginning. */
+  /** Adds thinking. A late or reconnected follower gets it again from the beginning. */
   think(text: string, offset: number): void {
     this.thoughts.put(text, offset);
   }
@@ -100,7 +100,7 @@ export class Member {
   }
 }
 
-/** Of its last phase with text: a refinement that failed leaves the first answer. While it runs, only of the phase that runs. */
+/** The text to show: of the current phase, or after a failure of the last phase with text (the first answer, say). */
 export function latest(member: Member): GrowingText | undefined {
   const current = member.texts[member.phase];
   if (current?.value || member.state !== 'failed') return current;
@@ -109,7 +109,7 @@ export function latest(member: Member): GrowingText | undefined {
 
 export class LiveJob {
   readonly id: string;
-  cursor = ''; // what this page has of the job
+  cursor = ''; // how much of the job this page has received
   state = $state<'waiting' | 'running' | 'done' | 'failed' | 'cancelled' | 'gone'>('waiting');
   members = $state<Member[]>([]);
   phase = $state('');
@@ -129,11 +129,11 @@ export class LiveJob {
   }
 
   member(slot: string): Member {
-    let member = this.members.find((known) => known.slot === slot);
+    let member = this.members.find((candidate) => candidate.slot === slot);
     if (!member) {
       this.members.push(new Member(slot));
       this.members.sort((a, b) => order(a.slot) - order(b.slot));
-      member = this.members.find((known) => known.slot === slot);
+      member = this.members.find((candidate) => candidate.slot === slot);
     }
     return member as Member;
   }
@@ -194,7 +194,7 @@ export class LiveJob {
         member.phase = String(data.phase ?? '');
         member.text(member.phase).cut(0);
         member.state = 'running';
-        member.error = null; // of an attempt before
+        member.error = null; // of an earlier attempt
         member.startedAt ??= event.at;
         member.endedAt = null;
         member.rounds[member.phase] = { startedAt: event.at, endedAt: null };

@@ -1,11 +1,11 @@
-// One stream of events for the whole page: browsers allow six connections to a server, and several tabs share them. It
-// reconnects by itself and continues where each job's text stopped. A hidden tab closes its stream and resumes later.
+// One stream of events for the whole page, because all tabs share the six connections that a browser opens to a server.
+// It reconnects by itself and continues where each job's text stopped. A hidden tab closes its stream and resumes later.
 import { api, type Schema } from './api';
 import { LiveJob, type JobEvent } from './job.svelte';
 import { openEvents } from './sse';
 
 interface JobsListener {
-  /** Jobs that are new or changed. `first`: the newest ones, at the beginning of a connection; more may have changed before. */
+  /** New and changed jobs. `first`: the newest jobs at the start of a connection; older ones may have changed, too. */
   changed: (jobs: Schema['JobSummary'][], first: boolean) => void;
   gone: (job: string) => void; // deleted
 }
@@ -14,37 +14,37 @@ const LONGEST_RETRY = 4000;
 
 export const connection = $state<{ state: 'idle' | 'connecting' | 'live' | 'lost' }>({ state: 'idle' });
 
-const followed = new Map<string, { job: LiveJob; users: number }>();
+const entries = new Map<string, { job: LiveJob; users: number }>();
 const listeners = new Set<JobsListener>();
-let close: (() => void) | null = null; // the stream that is open
+let close: (() => void) | null = null; // closes the open stream
 let retry = FIRST_RETRY;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Follow a job: the same object for everyone who follows it. Call the second result to stop. */
+/** Follows a job. All followers get the same object, and a function that stops following. */
 export function follow(id: string): [LiveJob, () => void] {
-  let entry = followed.get(id);
+  let entry = entries.get(id);
   if (!entry) {
     entry = { job: new LiveJob(id), users: 0 };
-    followed.set(id, entry);
+    entries.set(id, entry);
     reopen();
   }
   entry.users += 1;
-  const taken = entry;
+  const shared = entry;
   let released = false;
   return [
-    taken.job,
+    shared.job,
     () => {
       if (released) return;
       released = true;
-      taken.users -= 1;
-      if (taken.users > 0) return;
-      followed.delete(id);
+      shared.users -= 1;
+      if (shared.users > 0) return;
+      entries.delete(id);
       reopen();
     },
   ];
 }
 
-/** The list of jobs, first the newest ones. */
+/** Follows the list of jobs, newest first. Returns a function that stops following. */
 export function followJobs(listener: JobsListener): () => void {
   listeners.add(listener);
   reopen();
@@ -54,14 +54,14 @@ export function followJobs(listener: JobsListener): () => void {
   };
 }
 
-let planned = false;
+let scheduled = false;
 
-/** Once per turn of the event loop, however many jobs were added. */
+/** Reopens the stream at most once per turn of the event loop, however many jobs were added. */
 function reopen(): void {
-  if (planned) return;
-  planned = true;
+  if (scheduled) return;
+  scheduled = true;
   queueMicrotask(() => {
-    planned = false;
+    scheduled = false;
     open();
   });
 }
@@ -70,8 +70,8 @@ function open(): void {
   clearTimeout(timer);
   close?.();
   close = null;
-  applyAll(); // before the cursors are read
-  const running = [...followed.values()].filter(({ job }) => !job.ended);
+  applyAll(); // updates the cursors, which are read below
+  const running = [...entries.values()].filter(({ job }) => !job.ended);
   if ((running.length === 0 && listeners.size === 0) || document.hidden) {
     connection.state = 'idle';
     return;
@@ -85,7 +85,7 @@ function open(): void {
       retry = FIRST_RETRY;
     },
     message: (name, data) => {
-      if (name === 'job') received(JSON.parse(data) as Message);
+      if (name === 'job') receive(JSON.parse(data) as Message);
       else if (name === 'gone') gone((JSON.parse(data) as { job: string }).job);
       else if (name === 'jobs') {
         const { jobs } = JSON.parse(data) as { jobs: Schema['JobSummary'][] };
@@ -94,15 +94,15 @@ function open(): void {
       }
     },
     ended: (answered) => {
-      // It answered, but not with a stream: perhaps the session has ended. A request finds out, and shows the sign-in.
+      // An answer without a stream: perhaps the session has ended. A request finds out, and shows the sign-in.
       if (answered) void api.get('/api/jobs', { limit: 1 }).catch(() => undefined);
-      later();
+      retryLater();
     },
   });
 }
 
 function gone(job: string): void {
-  const entry = followed.get(job);
+  const entry = entries.get(job);
   if (entry) entry.job.state = 'gone';
   for (const listener of listeners) listener.gone(job);
 }
@@ -115,8 +115,8 @@ interface Message {
 let waiting: Message[] = [];
 let frame = 0;
 
-/** Once per frame, however many events came: 20 models that write 20 times a second draw 60 times, not 400. */
-function received(message: Message): void {
+/** Applies events once per frame: 20 models that write 20 times a second draw 60 times a second, not 400. */
+function receive(message: Message): void {
   waiting.push(message);
   frame ||= requestAnimationFrame(applyAll);
 }
@@ -127,16 +127,16 @@ function applyAll(): void {
   const messages = waiting;
   waiting = [];
   for (const { job, cursor, event } of messages) {
-    const entry = followed.get(job);
+    const entry = entries.get(job);
     if (!entry) continue;
     entry.job.apply(event);
     entry.job.cursor = cursor;
   }
 }
 
-function later(): void {
+function retryLater(): void {
   close = null;
-  const running = [...followed.values()].some(({ job }) => !job.ended);
+  const running = [...entries.values()].some(({ job }) => !job.ended);
   if (!running && listeners.size === 0) {
     connection.state = 'idle';
     return;

@@ -1,5 +1,5 @@
-// Markdown as DOM nodes, piece by piece. Nothing of a model's text becomes HTML, runs, or is loaded: an image is a link,
-// and a link has a scheme that people know.
+// Markdown as DOM nodes, piece by piece. No part of a model's text becomes HTML, runs, or is loaded: an image becomes a
+// link, and a link has a safe scheme.
 import {
   Attr,
   default_renderer,
@@ -12,27 +12,27 @@ import {
 } from 'streaming-markdown';
 import { copy } from './toasts.svelte';
 
-const DEEPEST = 40; // elements inside each other; deeper ones are put beside each other
+const DEEPEST = 40; // levels of nested elements; deeper ones become siblings
 const ABOVE = 2; // levels of the page's own headings
-const FORMULAS: Partial<Record<Token, string>> = { [Token.Equation_Block]: '$$', [Token.Equation_Inline]: '$' }; // not drawn: shown as written, and so are prices
-// A link or a fence that does not end is kept until it does, and looked at again with each character: 300,000 characters
-// took 160 s. Beyond this length it is text.
+const FORMULAS: Partial<Record<Token, string>> = { [Token.Equation_Block]: '$$', [Token.Equation_Inline]: '$' }; // shown as written, not drawn; so prices stay, too
+// The parser keeps an unfinished link or fence, and scans it again with each character: 300,000 characters took 160 s.
+// Beyond this length it becomes text.
 const LONGEST_PENDING = 4_000;
 const PIECE = 500;
-// The parser would make `max_cost_usd` a word in italics without its underscores. It gets this instead of an underscore
-// that is text, and what it gives back is restored.
+// The parser would set `max_cost_usd` in italics, without its underscores. Underscores that are text are replaced by this
+// character before parsing, and restored afterwards.
 const UNDERSCORE = '\ufdd0'; // a noncharacter
 const WORD = /[\p{L}\p{N}]/u;
 const LONGEST_PARAGRAPH = 8_000; // characters; the browser lays out a whole paragraph for each word that is added: 1 s for 2 MB
 const SAFE_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 
-/** The address if a click on it may do no harm, else null. */
+/** The address if it is safe to open, else null. */
 export function safeAddress(address: string): string | null {
   try {
     const url = new URL(address.trim());
     return SAFE_SCHEMES.has(url.protocol) ? url.href : null;
   } catch {
-    return null; // a relative address means something to its author only
+    return null; // relative addresses have no meaning here
   }
 }
 
@@ -41,11 +41,11 @@ export interface Writer {
   end(): void;
 }
 
-/** Writes Markdown into an element. `finishedCode` is called for every code block that is complete. */
+/** Writes Markdown into an element. `finishedCode` is called for each complete code block. */
 export function markdownWriter(root: HTMLElement, finishedCode: (code: HTMLElement) => void = () => undefined): Writer {
   let state: Parser = parser(safeRenderer(root, finishedCode));
-  let last = ''; // the character that was written last
-  let held = ''; // underscores, until the character behind them is known
+  let last = ''; // the last character written
+  let pendingRun = ''; // underscores, until the next character is known
   const parse = (piece: string): void => {
     if (piece === '') return;
     last = piece.slice(-1);
@@ -59,14 +59,14 @@ export function markdownWriter(root: HTMLElement, finishedCode: (code: HTMLEleme
     parse(isText ? UNDERSCORE.repeat(run.length) : run);
   };
   const write = (piece: string): void => {
-    const text = held + piece;
-    held = '';
+    const text = pendingRun + piece;
+    pendingRun = '';
     let start = 0;
     for (const { 0: run, index } of text.matchAll(/_+/g)) {
       parse(text.slice(start, index));
       start = index + run.length;
       const next = text[start];
-      if (next === undefined) held = run;
+      if (next === undefined) pendingRun = run;
       else underscores(run, next);
     }
     parse(text.slice(start));
@@ -76,7 +76,7 @@ export function markdownWriter(root: HTMLElement, finishedCode: (code: HTMLEleme
       for (let start = 0; start < text.length; start += PIECE) write(text.slice(start, start + PIECE));
     },
     end: () => {
-      if (held) underscores(held, '');
+      if (pendingRun) underscores(pendingRun, '');
       parser_end(state);
     },
   };
@@ -87,24 +87,24 @@ function emphasises(state: Parser): boolean {
   return state.tokens.slice(0, state.len + 1).some((token) => token === Number(Token.Italic_Und) || token === Number(Token.Strong_Und));
 }
 
-function restored(text: string): string {
+function restoreUnderscores(text: string): string {
   return text.replaceAll(UNDERSCORE, '_');
 }
 
 function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => void): Default_Renderer {
-  const plain = default_renderer(root);
+  const base = default_renderer(root);
   let level = ABOVE; // of the last heading, for those who navigate by headings
-  let current: HTMLElement | undefined; // the element with the newest text,
-  let length = 0; // and how much it has
-  let flattened = 0; // tokens beyond the deepest level: they have no element of their own
+  let current: HTMLElement | undefined; // the element with the newest text
+  let length = 0; // characters of `current`
+  let flattened = 0; // tokens beyond the deepest level, which have no element
   return {
-    data: plain.data,
+    data: base.data,
     add_token: (data, type) => {
       if (data.index >= DEEPEST) {
         flattened += 1;
         return;
       }
-      plain.add_token(data, type === Token.Image ? Token.Link : type);
+      base.add_token(data, type === Token.Image ? Token.Link : type);
       const element = data.nodes[data.index];
       if (!element) return;
       if (type === Token.Image) element.append('Image: ');
@@ -127,27 +127,27 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
       if (formula) element?.append(formula);
       if (element?.tagName === 'A' && element.textContent === 'Image: ') element.append(element.getAttribute('href') ?? '');
       if (element instanceof HTMLElement && element.tagName === 'CODE' && element.parentElement?.tagName === 'PRE') finishedCode(element);
-      plain.end_token(data);
+      base.end_token(data);
     },
-    add_text: (data, written) => {
-      const text = restored(written);
+    add_text: (data, raw) => {
+      const text = restoreUnderscores(raw);
       const paragraph = data.nodes[data.index];
       if (paragraph !== current) [current, length] = [paragraph, 0];
       length += text.length;
       const space = length > LONGEST_PARAGRAPH && data.index === 1 && paragraph?.tagName === 'P' ? text.search(/\s/) : -1;
       if (space < 0 || !paragraph) {
-        plain.add_text(data, text);
+        base.add_text(data, text);
         return;
       }
-      plain.add_text(data, text.slice(0, space + 1));
+      base.add_text(data, text.slice(0, space + 1));
       const next = make('p', 'continued');
       paragraph.after(next);
       data.nodes[data.index] = next;
-      plain.add_text(data, text.slice(space + 1));
+      base.add_text(data, text.slice(space + 1));
     },
-    set_attr: (data, type, written) => {
+    set_attr: (data, type, raw) => {
       if (flattened > 0) return;
-      const value = restored(written);
+      const value = restoreUnderscores(raw);
       const element = data.nodes[data.index];
       if (!(element instanceof HTMLElement)) return;
       if (type === Attr.Href || type === Attr.Src) setLink(element, value);
@@ -158,7 +158,7 @@ function safeRenderer(root: HTMLElement, finishedCode: (code: HTMLElement) => vo
   };
 }
 
-/** A bar over the block: its language, and a button that copies it. */
+/** Adds a bar above the block with its language and a copy button. */
 function frameCode(code: HTMLElement): void {
   const pre = code.parentElement;
   if (!pre?.parentElement) return;
@@ -196,5 +196,5 @@ function setLink(element: HTMLElement, address: string): void {
   element.setAttribute('href', safe);
   element.setAttribute('target', '_blank');
   element.setAttribute('rel', 'noopener noreferrer nofollow');
-  element.title = safe; // where it goes, whatever its text says
+  element.title = safe; // shows the real address, whatever the text says
 }

@@ -1,8 +1,8 @@
-// Open modal dialogs, the last one in front. All behind it is inert: what must be seen and used is drawn inside it.
+// Open modal dialogs, the last one in front. Everything behind it is inert, so toasts are drawn inside it.
 export const modals = $state<{ list: string[] }>({ list: [] });
 
-/** Call the result when it is closed. */
-export function opened(id: string): () => void {
+/** Registers an open dialog. Call the result when it closes. */
+export function registerModal(id: string): () => void {
   modals.list = [...modals.list, id];
   return () => {
     modals.list = modals.list.filter((other) => other !== id);

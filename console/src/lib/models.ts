@@ -1,4 +1,4 @@
-// What can be asked, in the order in which a picker shows it: auto, available models, agents, then what needs a key or a program.
+// Options of the model picker, in order: auto, available models, agents, older models, then what needs a key or a program.
 import type { Schema } from './api';
 import { count } from './format';
 
@@ -9,9 +9,9 @@ export interface Option {
   value: string; // `model` of a question
   label: string;
   group: 'Automatic' | 'Models' | 'Agents' | 'Older models' | 'Not available';
-  detail: string; // price and window, or what it is
+  detail: string; // price and context window, or a description
   reason: string | null; // why it cannot be asked
-  words: string; // what a search looks at
+  words: string; // text for searches
   vision: boolean;
   webSearch: boolean;
   efforts: boolean;
@@ -25,11 +25,11 @@ export function options(models: Model[], agents: Agent[]): Option[] {
     value: 'auto', label: 'auto', group: 'Automatic', detail: 'the best available model; if it fails, the next', reason: usable ? null : 'No model is available yet.',
     words: 'auto automatic best', vision: true, webSearch: true, efforts: true,
   };
-  const all = [automatic, ...models.filter(({ listed }) => listed).map(ofModel), ...agents.map(ofAgent)];
+  const all = [automatic, ...models.filter(({ listed }) => listed).map(modelOption), ...agents.map(agentOption)];
   return GROUPS.flatMap((group) => all.filter((option) => option.group === group));
 }
 
-function ofModel(model: Model): Option {
+function modelOption(model: Model): Option {
   const newest = model.superseded_by === null;
   return {
     value: model.id,
@@ -44,7 +44,7 @@ function ofModel(model: Model): Option {
   };
 }
 
-function ofAgent(agent: Agent): Option {
+function agentOption(agent: Agent): Option {
   return {
     value: agent.agent,
     label: agent.agent,
@@ -59,24 +59,24 @@ function ofAgent(agent: Agent): Option {
 }
 
 export function price(model: Model): string {
-  const known = model.price_per_million;
-  if (!known) return 'price unknown';
-  if (known.input === 0 && known.output === 0) return 'free';
-  return `${dollars(known.input)} / ${dollars(known.output)} per 1M`;
+  const rates = model.price_per_million;
+  if (!rates) return 'price unknown';
+  if (rates.input === 0 && rates.output === 0) return 'free';
+  return `${dollars(rates.input)} / ${dollars(rates.output)} per 1M`;
 }
 
 function dollars(usd: number): string {
   return `$${Number.isInteger(usd) ? usd : usd >= 0.1 ? usd.toFixed(2) : usd}`;
 }
 
-/** Options with all words; names that begin with the first word come before others of their group. */
+/** Options that contain all words. In each group, names that begin with the first word come first. */
 export function matching(all: Option[], query: string): Option[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const first = words[0];
   if (first === undefined) return all;
   const hits = all.filter((option) => words.every((word) => option.words.includes(word) || option.value.toLowerCase().includes(word)));
-  const begins = (option: Option): number => (option.value.toLowerCase() === first ? 0 : option.value.toLowerCase().startsWith(first) ? 1 : 2);
-  const exact = hits.find((option) => option.value.toLowerCase() === first)?.group; // a whole name is what was meant
+  const rank = (option: Option): number => (option.value.toLowerCase() === first ? 0 : option.value.toLowerCase().startsWith(first) ? 1 : 2);
+  const exact = hits.find((option) => option.value.toLowerCase() === first)?.group; // the group of an exact match comes first
   const groups = [...GROUPS].sort((a, b) => Number(b === exact) - Number(a === exact));
-  return groups.flatMap((group) => hits.filter((option) => option.group === group).sort((a, b) => begins(a) - begins(b) || a.value.length - b.value.length));
+  return groups.flatMap((group) => hits.filter((option) => option.group === group).sort((a, b) => rank(a) - rank(b) || a.value.length - b.value.length));
 }

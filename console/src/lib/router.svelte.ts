@@ -1,4 +1,4 @@
-// The screen is in the hash: `#/jobs/ID?status=failed`. A reload, a bookmark and the back button work without the server.
+// The route is in the hash: `#/jobs/ID?status=failed`. Reload, bookmarks and the back button work without the server.
 
 export const SCREENS = ['ask', 'consensus', 'jobs', 'servers', 'skills', 'usage', 'agents', 'settings', 'people', 'account'] as const;
 export type Screen = (typeof SCREENS)[number];
@@ -12,12 +12,12 @@ export interface Route {
 export function parse(hash: string): Route {
   const [path = '', search = ''] = hash.replace(/^#?\/?/, '').split('?', 2);
   const [name = '', ...rest] = path.split('/');
-  const screen = SCREENS.find((known) => known === name) ?? 'ask';
+  const screen = SCREENS.find((candidate) => candidate === name) ?? 'ask';
   let id: string | null = null;
   try {
     id = rest.length > 0 && rest.join('/') ? decodeURIComponent(rest.join('/')) : null;
   } catch {
-    id = null; // a % that begins no character
+    id = null; // an invalid % escape
   }
   return { screen, id, query: new URLSearchParams(search) };
 }
@@ -37,7 +37,7 @@ export function go(screen: Screen, id?: string | null, query?: Record<string, st
   location.hash = link(screen, id, query);
 }
 
-/** The same without a new entry in the history: an id that was not known when the screen was opened. */
+/** Changes the route without a new entry in the history, for an id that became known after the screen was opened. */
 export function replace(screen: Screen, id?: string | null, query?: Record<string, string>): void {
   history.replaceState(null, '', link(screen, id, query));
   router.route = parse(location.hash);

@@ -1,19 +1,19 @@
-// Whether this browser is signed in, and where the server runs.
+// Whether this browser is signed in, and facts about the server.
 import { api, ApiError, onSignedOut, type Schema } from './api';
 import type { Screen } from './router.svelte';
 
 export type Session = Schema['ConsoleSession'];
 export interface Methods { team: boolean; issuer: string | null }
 
-// Why a sign-in with the issuer failed: the words that `/login/callback` puts into the address.
+// Why a sign-in with the issuer failed, by the word that `/login/callback` puts into the address.
 const PROBLEMS: Record<string, { text: string; hint: string }> = {
   denied: { text: 'You may not use this server.', hint: 'Ask an admin of the team to add you with the e-mail address that you signed in with.' },
   expired: { text: 'This sign-in was used before, took too long, or began in another browser.', hint: 'Sign in again.' },
-  refused: { text: 'The sign-in was cancelled, or the provider refused it.', hint: 'Sign in again, or ask whoever runs the provider.' },
-  invalid: { text: 'The provider’s answer could not be verified, so nobody was signed in.', hint: 'Sign in again. If it keeps failing, whoever runs the server can find the reason in its log.' },
+  refused: { text: 'The sign-in was cancelled, or the provider refused it.', hint: 'Sign in again, or ask the people who run the provider.' },
+  invalid: { text: 'The provider’s answer could not be verified, so nobody was signed in.', hint: 'Sign in again. If it keeps failing, the reason is in the server’s log.' },
   provider: { text: 'The sign-in provider cannot be reached.', hint: 'Try again in a moment, or sign in with your token.' },
 };
-// What is about the server's own machine, which is not the team's; and what only a team has.
+// Screens about the server's own machine, which a team does not see; and screens that only a team has.
 const OF_THE_MACHINE: readonly Screen[] = ['servers', 'skills', 'agents', 'settings'];
 const OF_A_TEAM: readonly Screen[] = ['people', 'account'];
 
@@ -24,30 +24,30 @@ export const session = $state<{ state: 'unknown' | 'in' | 'out' | 'unreachable';
   methods: { team: false, issuer: null },
 });
 
-/** Whether a screen makes sense here, for this person. */
+/** Whether this person has a screen on this server. */
 export function offers(screen: Screen): boolean {
   const person = session.about?.person;
   if (!person) return !OF_A_TEAM.includes(screen);
   return !OF_THE_MACHINE.includes(screen) && (screen !== 'people' || person.role === 'admin');
 }
 
-/** Of a team, some people may only look. */
+/** Whether this person may ask. Some people of a team may only read. */
 export function mayAsk(): boolean {
   return session.about?.person?.role !== 'read-only';
 }
 
 onSignedOut(() => {
-  void ask().then(() => {
+  void loadMethods().then(() => {
     session.state = 'out';
   });
 });
 
-/** At the start: with the one-time key of `/login#KEY`, if there is one, else with the cookie. */
+/** Signs in at the start: with the one-time key of `/login#KEY`, if there is one, else with the cookie. */
 export async function begin(): Promise<void> {
   if (location.pathname === '/login') {
     const key = location.hash.slice(1);
     const problem = PROBLEMS[new URLSearchParams(location.search).get('problem') ?? ''];
-    history.replaceState(null, '', '/'); // the key stays in no history
+    history.replaceState(null, '', '/'); // keeps the key out of the history
     if (problem) session.error = new ApiError(problem.text, 'SIGN_IN_FAILED', problem.hint, 401);
     if (key) {
       await signIn(key);
@@ -69,8 +69,8 @@ export async function signIn(key: string): Promise<void> {
   await load();
 }
 
-/** How people sign in to this server. */
-async function ask(): Promise<void> {
+/** Loads the ways to sign in to this server. */
+async function loadMethods(): Promise<void> {
   try {
     session.methods = await api.get<Methods>('/login/methods');
   } catch {
@@ -78,16 +78,16 @@ async function ask(): Promise<void> {
   }
 }
 
-/** What was pasted: a key, the token, or the whole link. */
-export function keyOf(pasted: string): string {
-  const text = pasted.trim();
+/** The key in the input: a key, the token, or a whole link. */
+export function keyOf(input: string): string {
+  const text = input.trim();
   const hash = text.indexOf('#');
   return text.includes('/login') && hash >= 0 ? text.slice(hash + 1) : text;
 }
 
 export async function signOut(): Promise<void> {
   await api.delete('/api/session');
-  await ask();
+  await loadMethods();
   session.state = 'out';
   session.about = null;
 }
@@ -98,13 +98,13 @@ export async function load(): Promise<void> {
     session.state = 'in';
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.status === 401) await ask();
+    if (error.status === 401) await loadMethods();
     session.state = error.status === 401 ? 'out' : 'unreachable';
     session.error = error.status === 401 ? session.error : error;
   }
 }
 
-/** A path, or a text with paths, as people write them: `~` for the home folder. */
+/** A text with `~` in place of the home folder in its paths. */
 export function tilde(text: string): string {
   const home = session.about?.user_home;
   if (!home || home === '/') return text;

@@ -1,15 +1,15 @@
-// Server-sent events by `fetch`. An EventSource cannot set headers, and over plain HTTP from another machine a browser
-// says nothing else from which the server could know that its own page asks.
+// Server-sent events by `fetch`. An EventSource cannot set headers, and over plain HTTP from another machine only a header
+// tells the server that the request comes from its own page.
 import { address, type Query } from './api';
 
 export interface Listener {
   opened: () => void;
   message: (name: string, data: string) => void;
-  /** The stream has ended, or could not be opened. `answered`: the server refused it. */
+  /** The stream has ended or could not be opened. `answered`: the server refused it. */
   ended: (answered: boolean) => void;
 }
 
-/** Call the result to close it. */
+/** Opens a stream. Call the result to close it. */
 export function openEvents(path: string, query: Query, listener: Listener): () => void {
   const control = new AbortController();
   void read(address(path, query), control.signal, listener).then((answered) => {
@@ -35,10 +35,10 @@ async function read(url: string, signal: AbortSignal, listener: Listener): Promi
   }
 }
 
-/** Messages end with an empty line. The server sends `event`, `data` and comments, with line feeds. */
+/** Parses messages, which end with an empty line. The server sends `event`, `data` and comments, with line feeds. */
 export class EventParser {
   private readonly message: (name: string, data: string) => void;
-  private pieces: string[] = []; // of a message that is not complete; joined once
+  private pieces: string[] = []; // of an incomplete message; joined once
   private last = '';
 
   constructor(message: (name: string, data: string) => void) {
@@ -54,8 +54,8 @@ export class EventParser {
     }
     // The next piece may begin with the second line feed.
     this.last = rest.endsWith('\n') ? '\n' : '';
-    const settled = this.last ? rest.slice(0, -1) : rest;
-    if (settled) this.pieces.push(settled);
+    const complete = this.last ? rest.slice(0, -1) : rest;
+    if (complete) this.pieces.push(complete);
   }
 
   private dispatch(block: string): void {

@@ -1,12 +1,12 @@
 export type Theme = 'system' | 'light' | 'dark';
 const KEY = 'counsel.theme';
 
-function stored(): Theme {
+function currentTheme(): Theme {
   const value = document.documentElement.dataset.theme; // theme-before-paint.js read it before the first paint
   return value === 'light' || value === 'dark' ? value : 'system';
 }
 
-export const theme = $state<{ value: Theme }>({ value: stored() });
+export const theme = $state<{ value: Theme }>({ value: currentTheme() });
 
 export function setTheme(value: Theme): void {
   theme.value = value;
@@ -15,6 +15,6 @@ export function setTheme(value: Theme): void {
   try {
     localStorage.setItem(KEY, value);
   } catch {
-    // no storage: until the next reload
+    // no storage: the choice lasts until the next reload
   }
 }

@@ -10,7 +10,7 @@ export interface Toast {
 }
 
 let last = 0;
-export const toasts = $state<{ list: Toast[]; held: boolean }>({ list: [], held: false });
+export const toasts = $state<{ list: Toast[]; paused: boolean }>({ list: [], paused: false });
 
 export function show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> = {}): void {
   last += 1;
@@ -19,22 +19,22 @@ export function show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> 
   leave(id, options.undo ? 30_000 : options.kind === 'bad' ? 12_000 : 6_000); // time to think about an undo
 }
 
-/** The number of the last one so far. */
-export function newest(): number {
+/** The id of the newest toast. */
+export function lastToastId(): number {
   return last;
 }
 
-/** Not while somebody reads or reaches for it. */
+/** Dismisses a toast after a while, but not while the pointer or the focus is on it. */
 function leave(id: number, milliseconds: number): void {
-  setTimeout(() => (toasts.held ? leave(id, 3_000) : dismiss(id)), milliseconds);
+  setTimeout(() => (toasts.paused ? leave(id, 3_000) : dismiss(id)), milliseconds);
 }
 
 export function dismiss(id: number): void {
   toasts.list = toasts.list.filter((toast) => toast.id !== id);
-  if (toasts.list.length === 0) toasts.held = false;
+  if (toasts.list.length === 0) toasts.paused = false;
 }
 
-/** An error where no part of the screen is its place. */
+/** Shows an error that belongs to no part of the screen. */
 export function report(error: unknown): void {
   if (error instanceof ApiError) show(error.message, { kind: 'bad', code: error.code, ...(error.hint && { hint: error.hint }) });
   else show(error instanceof Error ? error.message : String(error), { kind: 'bad' });
@@ -52,7 +52,7 @@ export async function copy(text: string, what = 'Copied'): Promise<void> {
 }
 
 function copySelected(text: string): boolean {
-  const before = document.activeElement;
+  const previous = document.activeElement;
   const area = document.createElement('textarea');
   area.value = text;
   area.setAttribute('aria-hidden', 'true');
@@ -61,6 +61,6 @@ function copySelected(text: string): boolean {
   area.select();
   const copied = document.execCommand('copy');
   area.remove();
-  if (before instanceof HTMLElement) before.focus();
+  if (previous instanceof HTMLElement) previous.focus();
   return copied;
 }

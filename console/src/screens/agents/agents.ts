@@ -1,11 +1,11 @@
-// What the agents screen tells about agents and findings.
+// How the agents screen presents agents and findings.
 import type { Schema } from '../../lib/api';
 import { plural } from '../../lib/format';
 
 export type Agent = Schema['Agent'];
 export type Finding = Schema['Finding'];
 
-/** Those that can be asked first, then those that lack a login, then the rest. */
+/** Agents that can be asked come first, then installed ones, then the rest. */
 export function byUse(agents: Agent[]): Agent[] {
   const rank = (agent: Agent): number => (agent.usable ? 0 : agent.installed ? 1 : 2);
   return [...agents].sort((a, b) => rank(a) - rank(b));
@@ -15,11 +15,11 @@ export function state(agent: Agent): { text: string; tone: 'good' | 'warn' | '';
   if (!agent.installed) return { text: 'Not installed', tone: '', todo: 'Install it:', command: agent.install };
   if (agent.usable && agent.logged_in) return { text: 'Ready', tone: 'good', todo: '', command: null };
   if (agent.logged_in === false) return { text: 'Not logged in', tone: 'warn', todo: 'Log in:', command: agent.login };
-  if (agent.usable) return { text: 'Login unknown', tone: 'warn', todo: 'Its login is where only the agent can see it. If a question fails, log in:', command: agent.login };
+  if (agent.usable) return { text: 'Login unknown', tone: 'warn', todo: 'Only the agent itself can see its login. If a question fails, log in:', command: agent.login };
   return { text: 'Not usable', tone: 'warn', todo: agent.reason ?? '', command: null };
 }
 
-/** A tick only for what was tested and works; a dash for what is not set up. */
+/** A tick means tested and working; a dash means not set up. */
 export const MARKS: Record<Finding['level'], { sign: string; word: string; tone: string }> = {
   ok: { sign: '✓', word: 'works', tone: 'good' },
   info: { sign: '·', word: 'not tested', tone: 'muted' },
@@ -48,7 +48,7 @@ export interface Area {
   findings: Finding[];
 }
 
-/** By area, as doctor orders them; areas with problems first. */
+/** Findings by area, in doctor's order, with the areas that have problems first. */
 export function byArea(findings: Finding[]): Area[] {
   const areas = new Map<string, Finding[]>();
   for (const finding of findings) areas.set(finding.area, [...(areas.get(finding.area) ?? []), finding]);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { imageProblem, LARGEST_IMAGE } from './attachments.svelte';
-import { stored } from './choice.svelte';
+import { parseChoice } from './choice.svelte';
 import { command } from './command';
 import { remarksOf, sourcesOf, turnsOf, type Conversation, type Message } from './turns';
 
@@ -64,7 +64,7 @@ describe('beside an answer', () => {
   it('sources are named once and remarks are sentences', () => {
     const details = { notices: [{ kind: 'source', url: 'https://a.example' }, { kind: 'source', url: 'https://a.example' }, { kind: 'retry', text: 'Tried again.' }], finish_reason: 'length', passed_over: [{ model: 'gpt-5', code: 'TIMEOUT' }] };
     expect(sourcesOf(details)).toHaveLength(1);
-    expect(remarksOf(details)).toEqual(['Tried again.', 'The answer was cut off at its greatest length. Ask it to continue.', 'gpt-5 failed (TIMEOUT), so another model answered.']);
+    expect(remarksOf(details)).toEqual(['Tried again.', 'The answer was cut off at the maximum length. Ask it to continue.', 'gpt-5 failed (TIMEOUT), so another model answered.']);
   });
 });
 
@@ -80,7 +80,7 @@ describe('what cannot be sent', () => {
 
 describe('the last choice', () => {
   it.each([[null, 'auto'], ['{', 'auto'], ['{"model": 5, "effort": "loud"}', 'auto'], ['{"model": "gpt-5", "effort": "low"}', 'gpt-5']])('is read from %s', (text, model) => {
-    expect(stored(text).model).toBe(model);
-    expect(['', 'low']).toContain(stored(text).effort);
+    expect(parseChoice(text).model).toBe(model);
+    expect(['', 'low']).toContain(parseChoice(text).effort);
   });
 });

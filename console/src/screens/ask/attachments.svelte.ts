@@ -1,10 +1,10 @@
-// Files and images of the next question: checked here, so that a person reads at once what is wrong.
+// Files and images of the next question. They are checked here, so that problems are shown at once.
 import { address, ApiError } from '../../lib/api';
 import { dataUrl } from '../../lib/blobs';
 import { bytes } from '../../lib/format';
 
 export const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
-export const LARGEST_IMAGE = 10 * 1024 * 1024; // COUNSEL_MAX_IMAGE_BYTES, unless it was changed: then the server says so
+export const LARGEST_IMAGE = 10 * 1024 * 1024; // the default of COUNSEL_MAX_IMAGE_BYTES; the server checks its own value
 export const MOST_IMAGES = 20;
 const LARGEST_TOGETHER = 44 * 1024 * 1024; // a request has 64 MiB, and base64 takes a third more
 
@@ -18,8 +18,8 @@ export class Attachment {
   code = $state<string | null>(null);
   data = $state.raw<string | null>(null); // an image as data URL
   path: string | null = null; // of a file, on the server
-  share = $state(0); // of a file that has been sent, 0 to 1
-  stop: () => void = () => undefined; // its upload
+  share = $state(0); // uploaded so far, 0 to 1
+  stop: () => void = () => undefined; // aborts the upload
 
   constructor(id: number, file: File) {
     this.id = id;
@@ -93,23 +93,23 @@ export class Attachments {
   }
 }
 
-/** `fetch` does not report how much of a body has been sent. */
+/** Uploads a file with XMLHttpRequest, because `fetch` reports no progress. */
 function upload(file: File, attachment: Attachment): Promise<string> {
-  const sending = new XMLHttpRequest();
-  attachment.stop = () => sending.abort();
+  const request = new XMLHttpRequest();
+  attachment.stop = () => request.abort();
   return new Promise((resolve, reject) => {
-    sending.open('POST', address('/api/files', { name: file.name }));
-    sending.setRequestHeader('x-counsel', '1');
-    sending.setRequestHeader('content-type', 'application/octet-stream');
-    sending.responseType = 'json';
-    sending.upload.onprogress = ({ loaded, total }) => (attachment.share = total > 0 ? loaded / total : 0);
-    sending.onload = () => {
-      const answer = (sending.response ?? {}) as { path?: string; error?: string; code?: string; hint?: string };
-      if (sending.status < 300 && answer.path) resolve(answer.path);
-      else reject(new ApiError(answer.error ?? `The server answered with status ${sending.status}.`, answer.code ?? `HTTP_${sending.status}`, answer.hint ?? null, sending.status));
+    request.open('POST', address('/api/files', { name: file.name }));
+    request.setRequestHeader('x-counsel', '1');
+    request.setRequestHeader('content-type', 'application/octet-stream');
+    request.responseType = 'json';
+    request.upload.onprogress = ({ loaded, total }) => (attachment.share = total > 0 ? loaded / total : 0);
+    request.onload = () => {
+      const answer = (request.response ?? {}) as { path?: string; error?: string; code?: string; hint?: string };
+      if (request.status < 300 && answer.path) resolve(answer.path);
+      else reject(new ApiError(answer.error ?? `The server answered with status ${request.status}.`, answer.code ?? `HTTP_${request.status}`, answer.hint ?? null, request.status));
     };
-    sending.onerror = () => reject(new ApiError('The upload was interrupted.', 'UNREACHABLE', null, 0));
-    sending.onabort = sending.onerror;
-    sending.send(file);
+    request.onerror = () => reject(new ApiError('The upload was interrupted.', 'UNREACHABLE', null, 0));
+    request.onabort = request.onerror;
+    request.send(file);
   });
 }

@@ -1,4 +1,4 @@
-// What the composer sends beside the question; the last choice is remembered in this browser.
+// The options that the composer sends with a question. This browser remembers the last choice.
 export const EFFORTS = ['minimal', 'low', 'medium', 'high', 'max'] as const;
 
 interface Choice {
@@ -9,7 +9,7 @@ interface Choice {
 
 const NAME = 'counsel.ask';
 
-export function stored(text: string | null): Choice {
+export function parseChoice(text: string | null): Choice {
   const choice: Choice = { model: 'auto', effort: '', web: false };
   try {
     const value = JSON.parse(text ?? '{}') as Partial<Record<keyof Choice, unknown>>;
@@ -30,13 +30,13 @@ function read(): string | null {
   }
 }
 
-export const choice = $state<Choice>(stored(read()));
+export const choice = $state<Choice>(parseChoice(read()));
 
 export function choose(change: Partial<Choice>): void {
   Object.assign(choice, change);
   try {
     localStorage.setItem(NAME, JSON.stringify(choice));
   } catch {
-    // it counts until the page is closed
+    // no storage: the choice lasts until the page is closed
   }
 }

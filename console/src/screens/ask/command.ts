@@ -1,7 +1,7 @@
-// A question as a command line.
+// The command for a question.
 import { shell } from '../../lib/format';
 
-export interface Asking {
+export interface QuestionOptions {
   prompt: string;
   model: string;
   effort: string;
@@ -13,20 +13,20 @@ export interface Asking {
 
 const LONGEST = 200; // characters of the prompt
 
-export function command(asking: Asking): string {
+export function command(question: QuestionOptions): string {
   const parts = ['counsel ask'];
-  if (asking.model && asking.model !== 'auto') parts.push(`-m ${shell(asking.model)}`);
-  if (asking.conversation) parts.push(`-c ${shell(asking.conversation)}`);
-  if (asking.effort) parts.push(`--effort ${asking.effort}`);
-  if (asking.web) parts.push('--web');
-  for (const file of asking.files) parts.push(`-f ${shell(file)}`);
-  for (const image of asking.images) parts.push(`-i ${shell(image)}`);
-  const text = asking.prompt.trim() || '…';
+  if (question.model && question.model !== 'auto') parts.push(`-m ${shell(question.model)}`);
+  if (question.conversation) parts.push(`-c ${shell(question.conversation)}`);
+  if (question.effort) parts.push(`--effort ${question.effort}`);
+  if (question.web) parts.push('--web');
+  for (const file of question.files) parts.push(`-f ${shell(file)}`);
+  for (const image of question.images) parts.push(`-i ${shell(image)}`);
+  const text = question.prompt.trim() || '…';
   const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  return [...parts, quoted(short)].join(' ');
+  return [...parts, quote(short)].join(' ');
 }
 
 /** Always in quotes: a question is text, even one word. */
-function quoted(text: string): string {
+function quote(text: string): string {
   return /["$`\\!]/.test(text) ? `'${text.replaceAll("'", `'\\''`)}'` : `"${text}"`;
 }

@@ -13,7 +13,7 @@ export class Conversations {
   private asked = 0;
   private busy = false;
 
-  /** The first page anew; what was loaded by scrolling stays behind it. */
+  /** Loads the first page again; pages loaded by scrolling stay. */
   async load(): Promise<void> {
     this.asked += 1;
     const asked = this.asked;
@@ -21,10 +21,10 @@ export class Conversations {
     try {
       const page = await api.get<Schema['Conversations']>('/api/conversations', { limit: PAGE, q: query });
       if (asked !== this.asked) return;
-      const fresh = new Set(page.conversations.map(({ id }) => id));
-      const paged = this.shown === query && this.list.length > PAGE;
-      this.list = [...page.conversations, ...(paged ? this.list.slice(PAGE).filter(({ id }) => !fresh.has(id)) : [])];
-      if (!paged) this.next = page.next;
+      const newIds = new Set(page.conversations.map(({ id }) => id));
+      const keepsPages = this.shown === query && this.list.length > PAGE;
+      this.list = [...page.conversations, ...(keepsPages ? this.list.slice(PAGE).filter(({ id }) => !newIds.has(id)) : [])];
+      if (!keepsPages) this.next = page.next;
       this.shown = query;
       this.state = 'ready';
       this.error = null;
@@ -44,8 +44,8 @@ export class Conversations {
     try {
       const page = await api.get<Schema['Conversations']>('/api/conversations', { limit: PAGE, q: this.query.trim(), cursor: this.next });
       if (asked !== this.asked) return;
-      const known = new Set(this.list.map(({ id }) => id));
-      this.list = [...this.list, ...page.conversations.filter(({ id }) => !known.has(id))];
+      const loadedIds = new Set(this.list.map(({ id }) => id));
+      this.list = [...this.list, ...page.conversations.filter(({ id }) => !loadedIds.has(id))];
       this.next = page.next;
     } finally {
       this.busy = false;

@@ -1,18 +1,18 @@
-// Keeps a scrolling element at its end while it grows, as long as its reader is there.
+// Keeps a growing, scrolling element at its end, as long as the reader is there.
 const NEAR = 60; // px
 
-export function stickToBottom(stuck: () => boolean, changed: (stuck: boolean) => void): (element: HTMLElement) => () => void {
+export function stickToBottom(isAtEnd: () => boolean, report: (isAtEnd: boolean) => void): (element: HTMLElement) => () => void {
   return (element) => {
-    const scrolled = (): void => changed(element.scrollHeight - element.scrollTop - element.clientHeight < NEAR);
-    const grown = new ResizeObserver(() => {
-      if (stuck()) element.scrollTop = element.scrollHeight;
+    const onScroll = (): void => report(element.scrollHeight - element.scrollTop - element.clientHeight < NEAR);
+    const observer = new ResizeObserver(() => {
+      if (isAtEnd()) element.scrollTop = element.scrollHeight;
     });
-    element.addEventListener('scroll', scrolled, { passive: true });
-    if (element.firstElementChild) grown.observe(element.firstElementChild);
-    grown.observe(element);
+    element.addEventListener('scroll', onScroll, { passive: true });
+    if (element.firstElementChild) observer.observe(element.firstElementChild);
+    observer.observe(element);
     return () => {
-      element.removeEventListener('scroll', scrolled);
-      grown.disconnect();
+      element.removeEventListener('scroll', onScroll);
+      observer.disconnect();
     };
   };
 }

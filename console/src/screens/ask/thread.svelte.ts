@@ -1,4 +1,4 @@
-// The open conversation: its turns, the answers that are being written, and what is asked next.
+// The open conversation: its turns, and the answers that are being written.
 import { untrack } from 'svelte';
 import { api, ApiError, part, request, type Schema } from '../../lib/api';
 import { blob, dataUrl } from '../../lib/blobs';
@@ -17,16 +17,16 @@ export interface Ask {
 }
 
 export type TurnStatus = 'sending' | 'unsent' | 'running' | 'done' | 'failed' | 'cancelled';
-const TRIES = 6; // of a question whose connection was lost: the same key, so it is asked once
+const TRIES = 6; // of a request whose connection was lost; a question has a key, so it is asked once
 
 export class Turn {
-  readonly key: string; // of the element
+  readonly key: string; // of the list item
   readonly question: Question;
   job = $state<string | null>(null);
   status = $state<TurnStatus>('sending');
   answers = $state.raw<Answer[]>([]);
   error = $state.raw<unknown>(null);
-  partial = $state.raw(''); // of an answer that did not finish, when it was not seen live
+  partial = $state.raw(''); // the text of an unfinished answer that was not seen live
   live = $state.raw<LiveJob | null>(null);
   private release: (() => void) | null = null;
   private settling = false;
@@ -44,7 +44,7 @@ export class Turn {
     return this.live?.members[0] ?? null;
   }
 
-  /** What is shown of a job with one model. */
+  /** The text to show for a job with one model. */
   get text(): string {
     return this.answers[0]?.text ?? this.member?.texts.answer?.value ?? this.partial;
   }
@@ -70,7 +70,7 @@ export class Turn {
     [this.live, this.release] = follow(this.job);
   }
 
-  /** The job has ended: its result has the cost and everything else that events do not tell. */
+  /** Loads the result of an ended job: it has the cost and other facts that events lack. */
   async settle(): Promise<void> {
     if (this.settling || !this.job || !this.live) return;
     this.settling = true;
@@ -78,7 +78,7 @@ export class Turn {
       if (this.live.state === 'gone') {
         this.status = 'failed';
         this.error = new ApiError('This job was deleted.', 'NOT_FOUND', null, 404);
-      } else this.ended(await patiently(() => api.get<Schema['Job']>(`/api/jobs/${part(this.job ?? '')}`)));
+      } else this.ended(await withRetries(() => api.get<Schema['Job']>(`/api/jobs/${part(this.job ?? '')}`)));
     } catch (error) {
       this.status = this.live.state === 'done' ? 'done' : 'failed';
       this.error = this.live.error ?? error;
@@ -86,7 +86,7 @@ export class Turn {
     this.free();
   }
 
-  /** Its files and images, to be sent once more. */
+  /** Loads the question's files and images, to be sent again. */
   async attached(): Promise<Pick<Ask, 'files' | 'images'>> {
     const { images } = this.question;
     const { question } = await api.get<Schema['Job']>(`/api/jobs/${part(this.job ?? '')}`, { question: 1 });
@@ -96,14 +96,14 @@ export class Turn {
     };
   }
 
-  /** Of an old turn that failed: what it had said. */
+  /** Loads the partial text of an old turn that failed. */
   async loadPartial(): Promise<void> {
     if (!this.job || this.live || this.partial) return;
     const job = await api.get<Schema['Job']>(`/api/jobs/${part(this.job)}`);
     this.partial = job.models_status?.[0]?.partial ?? '';
   }
 
-  /** Thinking of an answer that was not seen live: the job's events have its beginning, as long as the job is stored. */
+  /** Loads the thinking of an answer that was not seen live, from the job's events, if the job is still stored. */
   recallThinking(): void {
     if (this.live || !this.job) return;
     [this.live, this.release] = follow(this.job);
@@ -128,7 +128,7 @@ export class Thread {
   turns = $state.raw<Turn[]>([]);
   state = $state<'new' | 'loading' | 'ready' | 'failed'>('new');
   error = $state.raw<unknown>(null);
-  private opened = 0; // a late answer of the server about another conversation is dropped
+  private opened = 0; // counts openings: late responses about an earlier conversation are ignored
 
   get running(): Turn | null {
     return this.turns.findLast((turn) => turn.running) ?? null;
@@ -155,13 +155,13 @@ export class Thread {
     this.id = null;
   }
 
-  /** Also when another tab or program has asked in this conversation: turns that are here stay as they are. */
+  /** Loads the conversation, again when another tab or program has asked in it. Existing turns stay. */
   async load(): Promise<void> {
     const opened = this.opened;
     const id = this.id;
     if (id === null) return;
     try {
-      const conversation = await patiently(() => api.get<Conversation>(`/api/conversations/${part(id)}`));
+      const conversation = await withRetries(() => api.get<Conversation>(`/api/conversations/${part(id)}`));
       if (opened !== this.opened) return;
       this.about = conversation;
       this.turns = this.merged(turnsOf(conversation));
@@ -174,16 +174,16 @@ export class Thread {
   }
 
   private merged(stored: StoredTurn[]): Turn[] {
-    const known = new Map(this.turns.filter(({ job }) => job).map((turn) => [turn.job, turn]));
+    const byJob = new Map(this.turns.filter(({ job }) => job).map((turn) => [turn.job, turn]));
     const turns = stored.map((row, index) => {
-      const turn = (row.job && known.get(row.job)) || new Turn(row.job ?? `${index}`, row.question);
+      const turn = (row.job && byJob.get(row.job)) || new Turn(row.job ?? `${index}`, row.question);
       if (turn.status === 'sending' || (!turn.live && turn.answers.length === 0)) turn.take(row);
       return turn;
     });
     return [...turns, ...this.turns.filter((turn) => !turns.includes(turn))];
   }
 
-  /** A job of this conversation that this page has not seen began elsewhere. */
+  /** Whether these jobs include a new one of this conversation, which began elsewhere. */
   noticed(jobs: Schema['JobSummary'][]): boolean {
     if (this.id === null || this.state !== 'ready' || this.turns.some(({ status }) => status === 'sending')) return false;
     return jobs.some((job) => job.id === this.id && !this.turns.some((turn) => turn.job === job.job_id));
@@ -203,7 +203,7 @@ export class Thread {
     turn.status = 'sending';
     turn.error = null;
     try {
-      const job = await patiently(() => request<Schema['Job']>('POST', '/api/jobs', { body: bodyOf(ask, conversation), headers: { 'idempotency-key': turn.key } }));
+      const job = await withRetries(() => request<Schema['Job']>('POST', '/api/jobs', { body: bodyOf(ask, conversation), headers: { 'idempotency-key': turn.key } }));
       if (opened !== this.opened) return;
       turn.job = job.job_id;
       if (this.id === null) {
@@ -224,7 +224,7 @@ export class Thread {
     if (ask) await this.submit(turn, ask);
   }
 
-  /** A question that the server refused goes back to the composer. */
+  /** Removes a question that the server refused, and returns it for the composer. */
   withdraw(turn: Turn): Ask | null {
     this.turns = this.turns.filter((other) => other !== turn);
     return unsent.get(turn) ?? null;
@@ -250,8 +250,8 @@ function bodyOf(ask: Ask, conversation: string | null): Record<string, unknown> 
   };
 }
 
-/** Again while the server cannot be reached: it may be starting. Only for requests that may be repeated. */
-async function patiently<T>(send: () => Promise<T>): Promise<T> {
+/** Repeats a request while the server cannot be reached, as it may be starting. Only for requests that are safe to repeat. */
+async function withRetries<T>(send: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await send();
@@ -262,7 +262,7 @@ async function patiently<T>(send: () => Promise<T>): Promise<T> {
   }
 }
 
-/** `crypto.randomUUID` exists on https and on this machine only. */
+/** A random id. `crypto.randomUUID` exists only with https and on localhost. */
 function identifier(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -1,4 +1,4 @@
-// A conversation's document as turns: a question with its answers, or with why there is none.
+// Converts a conversation's document into turns: a question with its answers, or with the reason why there is none.
 import type { Schema } from '../../lib/api';
 
 export type Message = Schema['Message'];
@@ -17,7 +17,7 @@ export interface Answer {
   details: Details;
 }
 
-/** `metadata` of an answer, as far as the page shows it. */
+/** The part of an answer's `metadata` that the page shows. */
 export interface Details {
   model?: string;
   provider?: string;
@@ -50,16 +50,16 @@ export interface StoredTurn {
 
 export const imageAddress = (id: string): string => `/api/images/${encodeURIComponent(id)}`;
 
-/** A file that was uploaded has its own name, not the server's path. */
+/** A file's name; for an uploaded file its original name, not the server's path. */
 export const shortName = (name: string): string => name.replace(/^.*[\\/]uploads[\\/][0-9a-f]{32}[\\/]/, '');
 
-/** In the order in which they were asked. A job that ended between two queries of the server may be in two lists. */
+/** The turns in the order of the questions. A job that ended between two queries of the server may be in two lists. */
 export function turnsOf(conversation: Conversation): StoredTurn[] {
-  const turns = answered(conversation.history);
-  const known = new Set(turns.map(({ job }) => job));
+  const turns = answeredTurns(conversation.history);
+  const jobs = new Set(turns.map(({ job }) => job));
   for (const job of [...conversation.unfinished, ...conversation.running]) {
-    if (known.has(job.job_id)) continue;
-    known.add(job.job_id);
+    if (jobs.has(job.job_id)) continue;
+    jobs.add(job.job_id);
     turns.push({
       job: job.job_id,
       question: { text: job.prompt, at: job.started_at, models: job.models, images: job.image_ids.map(imageAddress), files: job.files.map(shortName) },
@@ -71,7 +71,7 @@ export function turnsOf(conversation: Conversation): StoredTurn[] {
   return turns.sort((a, b) => (a.question.at < b.question.at ? -1 : a.question.at > b.question.at ? 1 : 0));
 }
 
-function answered(history: Message[]): StoredTurn[] {
+function answeredTurns(history: Message[]): StoredTurn[] {
   const turns: StoredTurn[] = [];
   for (const message of history) {
     const last = turns.at(-1);
@@ -95,19 +95,19 @@ function questionOf(message: Message): Question {
   };
 }
 
-/** What was cited, each once. */
+/** The cited sources, each once. */
 export function sourcesOf(details: Details): Source[] {
   const all = (details.notices ?? []).flatMap((notice) => [...(notice.sources ?? []), ...(notice.url ? [{ url: notice.url, ...(notice.title && { title: notice.title }) }] : [])]);
   return all.filter((source, index) => all.findIndex(({ url }) => url === source.url) === index);
 }
 
-/** What a reader should know about an answer, in words. */
+/** Remarks about an answer, as sentences. */
 export function remarksOf(details: Details): string[] {
   const remarks = (details.notices ?? []).filter((notice) => !notice.url && !notice.sources && notice.text).map((notice) => String(notice.text));
-  if (details.finish_reason === 'length') remarks.push('The answer was cut off at its greatest length. Ask it to continue.');
+  if (details.finish_reason === 'length') remarks.push('The answer was cut off at the maximum length. Ask it to continue.');
   for (const { model, code } of details.passed_over ?? []) remarks.push(`${model} failed (${code}), so another model answered.`);
   if (details.answered_by) remarks.push(`The vendor says that ${details.answered_by} answered.`);
   if (details.settings_left_out?.length) remarks.push(`The model does not take: ${details.settings_left_out.join(', ')}.`);
-  if (details.cached) remarks.push('From the cache of answers: nothing was paid.');
+  if (details.cached) remarks.push('From the cache: this answer cost nothing.');
   return [...remarks, ...(details.warnings ?? [])];
 }

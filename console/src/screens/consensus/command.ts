@@ -1,8 +1,8 @@
-// The same on the command line, and all answers as one text.
+// The command for a consensus, and all answers as one text.
 import { shell } from '../../lib/format';
 import { choicesOf, DEFAULTS, type Terms } from './request';
 
-export interface Asked {
+export interface ConsensusOptions {
   prompt: string;
   models: string[];
   terms?: Terms;
@@ -11,8 +11,8 @@ export interface Asked {
   files?: string[];
 }
 
-export function command({ prompt, models, terms = DEFAULTS, effort, web, files = [] }: Asked): string {
-  const isAuto = models.length === 1 && models[0] === 'auto'; // what the command does by itself
+export function command({ prompt, models, terms = DEFAULTS, effort, web, files = [] }: ConsensusOptions): string {
+  const isAuto = models.length === 1 && models[0] === 'auto'; // the command's default
   const words = ['counsel', 'consensus'];
   if (models.length > 0 && !isAuto) words.push('-m', shell(models.join(',')));
   const names = labels(models);
@@ -35,17 +35,17 @@ export function command({ prompt, models, terms = DEFAULTS, effort, web, files =
   return words.join(' ');
 }
 
-/** `gpt-5`, `gpt-5#2`: as the server names members of a panel. */
+/** The names that the server gives to members of a panel: `gpt-5`, `gpt-5#2`. */
 export function labels(models: string[]): string[] {
-  const seen = new Map<string, number>();
+  const counts = new Map<string, number>();
   return models.map((model) => {
-    const number = (seen.get(model) ?? 0) + 1;
-    seen.set(model, number);
+    const number = (counts.get(model) ?? 0) + 1;
+    counts.set(model, number);
     return number === 1 ? model : `${model}#${number}`;
   });
 }
 
-export interface Answered {
+export interface ColumnAnswer {
   name: string;
   first: string;
   refined: string | null;
@@ -53,8 +53,8 @@ export interface Answered {
   mark: string | null;
 }
 
-/** Everything as Markdown, failures first. */
-export function asMarkdown(question: string, answers: Answered[]): string {
+/** The question and all answers as Markdown. */
+export function asMarkdown(question: string, answers: ColumnAnswer[]): string {
   const sections = answers.map(({ name, first, refined, error, mark }) => {
     const lines = [`## ${name}`];
     if (error) lines.push(`> Failed: ${error.error} (${error.code})`);

@@ -1,4 +1,4 @@
-// One consensus as the screen shows it: live events, then the result, which has the first answers, tokens and costs.
+// The data of one consensus for the screen: live events, then the result with first answers, tokens and costs.
 import { api, ApiError, part, type Schema } from '../../lib/api';
 import { everySecond } from '../../lib/clock.svelte';
 import { JUDGE, type GrowingText, type LiveJob, type Member } from '../../lib/job.svelte';
@@ -20,8 +20,8 @@ export interface Text {
 }
 export interface Column {
   slot: string;
-  name: string; // as it is shown: hidden in blind mode
-  model: string; // its id, "" if unknown or hidden
+  name: string; // the name to show, hidden in blind mode
+  model: string; // the model's id, "" if unknown or hidden
   state: ColumnState;
   first: Text;
   middle: string; // of the second of three rounds, "" if there was none
@@ -44,7 +44,7 @@ const REVEALED = 'counsel.consensus.revealed.';
 const BLIND = 'counsel.consensus.blind.';
 export const BLIND_BY_DEFAULT = 'counsel.consensus.blind';
 
-/** Read this consensus blind. */
+/** Switches this consensus to blind reading. */
 export function hideNames(job: string): void {
   localStorage.setItem(BLIND + job, '1');
   localStorage.removeItem(REVEALED + job);
@@ -69,7 +69,7 @@ export class Council {
 
   async open(): Promise<void> {
     await this.read();
-    const id = this.detail?.job_id; // the address may have the conversation's id
+    const id = this.detail?.job_id; // the address may contain the conversation's id instead
     if (!id) return;
     this.blind = localStorage.getItem(BLIND + id) !== null && localStorage.getItem(REVEALED + id) === null;
     const [job, stop] = follow(id);
@@ -83,7 +83,7 @@ export class Council {
     this.reads = -1;
   }
 
-  /** The job as the server has it. Of several reads, the last one counts. */
+  /** Reads the job from the server. Only the response of the last read counts. */
   async read(): Promise<void> {
     this.reads += 1;
     const read = this.reads;
@@ -96,7 +96,7 @@ export class Council {
       if (!(error instanceof ApiError)) throw error;
       if (read !== this.reads) return;
       this.error = error;
-      if (error.status === 0 && this.job) this.later = setTimeout(() => void this.read(), RETRY); // the server restarts
+      if (error.status === 0 && this.job) this.later = setTimeout(() => void this.read(), RETRY); // the server is restarting
     }
   }
 
@@ -108,7 +108,7 @@ export class Council {
     }
   }
 
-  /** Whether the page needs to read the job again: its first answers, or its result. */
+  /** Not empty if the job must be read again, for its first answers or its result. */
   get needsReading(): string {
     if (!this.job || !this.detail) return '';
     if (this.job.ended) return this.detail.status === 'processing' ? `ended ${this.job.state}` : '';
@@ -137,7 +137,7 @@ export class Council {
     return labels(this.detail?.models ?? []);
   }
 
-  /** The judge reads the answers now. */
+  /** Whether the judge is comparing the answers now. */
   get judging(): boolean {
     return this.running && this.judge?.state === 'running';
   }
@@ -150,7 +150,7 @@ export class Council {
     return this.judge?.model ?? this.detail?.question?.judge ?? '';
   }
 
-  /** A member by the name that results have. */
+  /** The name to show for a member that results call `label`. */
   shownLabel(label: string): string {
     const slot = this.names.indexOf(label);
     return slot < 0 ? this.mask(label) : this.shownName(slot);
@@ -171,25 +171,25 @@ export class Council {
     return this.blind ? `Model ${letter(this.order.indexOf(slot))}` : (this.names[slot] ?? `Model ${slot + 1}`);
   }
 
-  /** Hides all names in a text while reading is blind. */
+  /** Hides all names in a text during blind reading. */
   readonly mask = $derived.by((): ((text: string, live?: boolean) => string) => {
     if (!this.blind) return (text) => text;
     const hints: string[] = [];
     const hidden = this.names.map((label, slot) => {
-      const asked = this.detail?.models[slot] ?? label;
+      const requested = this.detail?.models[slot] ?? label;
       const answered = this.metadata(label)?.model ?? '';
-      const known = this.models.filter((model) => model.id === asked || model.id === answered || model.aliases.includes(asked));
-      const names = [label, asked, answered, ...known.flatMap((model) => [model.id, model.label, model.wire_id])].filter(Boolean);
-      hints.push(...families(names), ...known.map((model) => model.provider), this.metadata(label)?.provider ?? '');
-      return { names, shown: this.shownName(slot) };
+      const candidates = this.models.filter((model) => model.id === requested || model.id === answered || model.aliases.includes(requested));
+      const names = [label, requested, answered, ...candidates.flatMap((model) => [model.id, model.label, model.wire_id])].filter(Boolean);
+      hints.push(...families(names), ...candidates.map((model) => model.provider), this.metadata(label)?.provider ?? '');
+      return { names, label: this.shownName(slot) };
     });
     return masker(hidden, hints);
   });
 
   readonly columns = $derived.by((): Column[] => {
     const slots = this.names.map((_, slot) => slot);
-    const ordered = this.blind ? this.order : slots;
-    const columns = ordered.map((slot) => this.column(slot));
+    const slotOrder = this.blind ? this.order : slots;
+    const columns = slotOrder.map((slot) => this.column(slot));
     const first = (column: Column): number => (column.state === 'failed' ? 0 : column.state === 'stopped' ? 1 : 2);
     return columns.sort((a, b) => first(a) - first(b));
   });
@@ -208,7 +208,7 @@ export class Council {
 
   private column(slot: number): Column {
     const label = this.names[slot] ?? '';
-    const member = this.job?.members.find((known) => known.slot === String(slot));
+    const member = this.job?.members.find((entry) => entry.slot === String(slot));
     const stored = this.stateOf(String(slot));
     const result = this.result;
     const first = result?.phases.initial.find((answer) => answer.model === label);
@@ -218,19 +218,19 @@ export class Council {
     const state = this.stateOfColumn(member, stored, error, result !== null);
     const live = this.running && member?.state === 'running';
     const texts = {
-      first: first ? fixed(first.response) : this.liveText(member, 'initial', live) ?? fixed(stored?.initial_response ?? (stored?.phase === 'initial' ? stored.text || (stored.partial ?? '') : (failed as { partial?: string } | undefined)?.partial ?? '')),
-      refined: refined ? (refined.refined_response === null ? null : fixed(refined.refined_response)) : result ? null : (this.liveText(member, 'refined', live) ?? (stored?.phase?.startsWith('refined') && stored.text !== stored.initial_response ? fixed(stored.text || (stored.partial ?? '')) : null)),
+      first: first ? staticText(first.response) : this.liveText(member, 'initial', live) ?? staticText(stored?.initial_response ?? (stored?.phase === 'initial' ? stored.text || (stored.partial ?? '') : (failed as { partial?: string } | undefined)?.partial ?? '')),
+      refined: refined ? (refined.refined_response === null ? null : staticText(refined.refined_response)) : result ? null : (this.liveText(member, 'refined', live) ?? (stored?.phase?.startsWith('refined') && stored.text !== stored.initial_response ? staticText(stored.text || (stored.partial ?? '')) : null)),
     };
-    // The events have what each finished answer took; the result has it for a page that comes later.
-    const used = result ? [first?.metadata, refined?.metadata].flatMap((metadata) => (metadata ? [{ ...metadata.usage, cost_usd: metadata.cost_usd }] : [])) : Object.values(member?.spent ?? {});
-    const costs = used.map(({ cost_usd }) => cost_usd);
+    // Events have the usage of each finished answer; for a page opened later, the result has it.
+    const usages = result ? [first?.metadata, refined?.metadata].flatMap((metadata) => (metadata ? [{ ...metadata.usage, cost_usd: metadata.cost_usd }] : [])) : Object.values(member?.spent ?? {});
+    const costs = usages.map(({ cost_usd }) => cost_usd);
     return {
       slot: String(slot),
       name: this.shownName(slot),
       model: this.blind ? '' : (first?.metadata.model ?? ''),
       state,
       first: this.masked(texts.first),
-      middle: this.masked(fixed(this.middleAnswer(label))).text,
+      middle: this.masked(staticText(this.middleAnswer(label))).text,
       refined: texts.refined && this.masked(texts.refined),
       thinking: this.blind && !this.knowsNames ? '' : this.mask(member?.thinking ?? ''),
       error: this.shownError(error),
@@ -238,25 +238,25 @@ export class Council {
       wait: member?.wait ?? null,
       notices: (member?.notices ?? []).map((notice) => this.mask(notice)),
       ms: refined?.metadata?.total_response_time ?? first?.metadata.response_time_ms ?? this.elapsed(member),
-      tokens: used.length > 0 ? { input: sum(used.map(({ input_tokens }) => input_tokens)), output: sum(used.map(({ output_tokens }) => output_tokens)) } : null,
-      cost: used.length === 0 ? undefined : costs.includes(null) ? null : sum(costs as number[]),
-      verdict: texts.refined && !live && state === 'done' ? (stated(refined?.changed) ?? this.verdictOf(slot, texts.first.text, texts.refined.text)) : null,
+      tokens: usages.length > 0 ? { input: sum(usages.map(({ input_tokens }) => input_tokens)), output: sum(usages.map(({ output_tokens }) => output_tokens)) } : null,
+      cost: usages.length === 0 ? undefined : costs.includes(null) ? null : sum(costs as number[]),
+      verdict: texts.refined && !live && state === 'done' ? (verdictByAuthor(refined?.changed) ?? this.verdictOf(slot, texts.first.text, texts.refined.text)) : null,
     };
   }
 
-  /** Counted once per pair of texts: a long one takes 30 ms. */
+  /** Computed once per pair of texts: a long pair takes 30 ms. */
   private verdictOf(slot: number, first: string, refined: string): Verdict | null {
     if (!first) return null;
-    const known = this.verdicts.get(slot);
-    if (known?.first === first && known.refined === refined) return known.verdict;
-    const counted = { first, refined, verdict: verdict(first, refined) };
-    this.verdicts.set(slot, counted);
-    return counted.verdict;
+    const cached = this.verdicts.get(slot);
+    if (cached?.first === first && cached.refined === refined) return cached.verdict;
+    const entry = { first, refined, verdict: verdict(first, refined) };
+    this.verdicts.set(slot, entry);
+    return entry.verdict;
   }
 
-  private stateOfColumn(member: Member | undefined, stored: Schema['ModelState'] | undefined, error: Problem | null, over: boolean): ColumnState {
+  private stateOfColumn(member: Member | undefined, stored: Schema['ModelState'] | undefined, error: Problem | null, hasResult: boolean): ColumnState {
     if (error) return error.code === 'CANCELLED' ? 'stopped' : 'failed';
-    if (over) return 'done';
+    if (hasResult) return 'done';
     if (!this.running && (stored?.status === 'cancelled' || stored?.status === 'interrupted')) return 'stopped';
     if (!member) return stored?.status === 'completed' ? 'done' : 'waiting';
     if (member.state === 'failed') return this.job?.state === 'cancelled' ? 'stopped' : 'failed';
@@ -269,14 +269,14 @@ export class Council {
     return this.result?.phases.rounds?.[0]?.answers.find(({ model }) => model === label)?.response ?? '';
   }
 
-  /** null: the events have no text of this round. */
+  /** The live text of a round; null if the events have none. */
   private liveText(member: Member | undefined, phase: string, live: boolean): Text | null {
     const text: GrowingText | undefined = member?.texts[phase];
     if (!text || (text.value === '' && !(live && member?.phase === phase))) return null;
     return { text: text.value, generation: text.generation, live: live && member?.phase === phase };
   }
 
-  /** Nothing of a text is shown before all names are known: `gpt-latest` may call itself otherwise. */
+  /** The text with hidden names. Empty until all names are known, because `gpt-latest` may call itself otherwise. */
   private masked(text: Text): Text {
     if (!this.blind) return text;
     return { ...text, text: this.knowsNames ? this.mask(text.text, text.live) : '' };
@@ -295,19 +295,19 @@ export class Council {
   }
 }
 
-/** Whether its first answer is whole; a refinement that fails does not take it away. */
+/** Whether the model has a complete first answer. A failed refinement does not remove it. */
 export function hasAnswer({ state, first, refined, errorPhase }: Column): boolean {
   return first.text !== '' && (state === 'done' || refined !== null || errorPhase.startsWith('refined'));
 }
 
-/** What the author itself says of its position, or what its vote shows; null if it said nothing: then words are compared. */
-function stated(changed: boolean | null | undefined): Verdict | null {
+/** The verdict by the model's own statement or its vote. null if it stated nothing: then words are compared. */
+function verdictByAuthor(changed: boolean | null | undefined): Verdict | null {
   if (changed === null || changed === undefined) return null;
   const text = changed ? 'changed its mind' : 'kept its position';
-  return { changed, text, reason: changed ? 'It says itself that its position changed, or its vote did.' : 'It says itself that its position is the same, or its vote is.' };
+  return { changed, text, reason: changed ? 'The model says that its position changed, or its vote did.' : 'The model says that its position is the same, or its vote is.' };
 }
 
-function fixed(text: string): Text {
+function staticText(text: string): Text {
   return { text, generation: 0, live: false };
 }
 

@@ -1,11 +1,11 @@
-// How much a refined answer differs from the first one, in words. It compares words, not meaning, and the page says so.
+// How much a refined answer differs from the first one. Words are compared, not meaning, and the page says so.
 
-/** From this share of different words on, the page says "changed its mind". */
+/** The share of different words from which the page says "changed its mind". */
 export const CHANGED = 0.5;
 const LONGEST_WORDS = 40_000; // characters of both texts that are compared word by word
 const LONGEST = 400_000; // characters of both texts that are compared at all
-const MOST_COUNTED = 200_000; // characters of each text whose words are counted: some 30 ms
-const MOST_CHANGES = 1500; // some 300 ms; its time grows with the square
+const MOST_COUNTED = 200_000; // characters of each text whose words are counted: about 30 ms
+const MOST_CHANGES = 1500; // about 300 ms; the time grows with the square
 
 export interface Part {
   text: string;
@@ -18,7 +18,7 @@ function words(text: string): Map<string, number> {
   return counts;
 }
 
-/** The share of all words of both texts that only one of them has; repeated words count as often as they come. */
+/** The share of all words of both texts that only one of them has. Repeated words count each time. */
 export function shareOfDifferentWords(first: string, refined: string): number {
   const before = words(first);
   const after = words(refined);
@@ -46,7 +46,7 @@ export function verdict(first: string, refined: string): Verdict {
   return { changed, text: changed ? 'changed its mind' : 'kept its answer', reason: rule };
 }
 
-/** Word by word; a long text line by line; null if both are too long or too different for a page that stays responsive. */
+/** Differences by words, or by lines for long texts. null if the texts are too long or too different to stay responsive. */
 export async function differences(first: string, refined: string): Promise<{ parts: Part[]; by: 'words' | 'lines' } | null> {
   const size = first.length + refined.length;
   if (size > LONGEST) return null;

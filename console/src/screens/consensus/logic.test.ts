@@ -58,8 +58,8 @@ describe('blind reading', () => {
   it('hides names, ids, vendors and families, but not words that contain them', () => {
     const hide = masker(
       [
-        { names: ['gpt-latest', 'gpt-6.1-sol'], shown: 'Model B' },
-        { names: ['opus-latest', 'claude-opus-5-5'], shown: 'Model A' },
+        { names: ['gpt-latest', 'gpt-6.1-sol'], label: 'Model B' },
+        { names: ['opus-latest', 'claude-opus-5-5'], label: 'Model A' },
       ],
       ['openai', 'anthropic', ...families(['gpt-6.1-sol', 'claude-opus-5-5'])],
     );
@@ -68,7 +68,7 @@ describe('blind reading', () => {
   });
 
   it('hides the same, however a text grows', () => {
-    const hide = masker([{ names: ['gpt-5'], shown: 'Model A' }], []);
+    const hide = masker([{ names: ['gpt-5'], label: 'Model A' }], []);
     const whole = Array.from({ length: 60 }, (_, index) => `${index}: gpt-5 says so, and gpt-50 does not.`).join('\n');
     for (let end = 1; end <= whole.length; end += 7) expect(hide(whole.slice(0, end), true)).not.toMatch(/gpt-5\b(?!0)/);
     expect(hide(whole)).toBe(whole.replaceAll(/gpt-5\b(?!0)/g, 'Model A'));
@@ -77,7 +77,7 @@ describe('blind reading', () => {
   });
 
   it('holds back the beginning of a name while text grows', () => {
-    const hide = masker([{ names: ['gpt-5'], shown: 'Model A' }], []);
+    const hide = masker([{ names: ['gpt-5'], label: 'Model A' }], []);
     expect(hide('I am gp', true)).toBe('I am ');
     expect(hide('I am gp')).toBe('I am gp');
     expect(hide('I am gpt-5', true)).toBe('I am ');

@@ -1,4 +1,4 @@
-// What is asked of a panel, as the form has it and as the server takes it.
+// The options of a consensus: as the form has them, and as the server expects them.
 import type { Schema } from '../../lib/api';
 
 export type Refine = 'always' | 'disagreement' | 'never';
@@ -10,12 +10,12 @@ export interface Part {
 
 export interface Terms {
   refine: Refine;
-  rounds: number; // at most, with the first
+  rounds: number; // at most, including the first
   order: 'parallel' | 'sequential';
   judge: string; // a model, `auto` or `none`
   choices: string; // one per line
   parts: Record<string, Part>; // by the member's label
-  most: string; // US dollars, as it was typed
+  most: string; // US dollars, as typed
 }
 
 export const DEFAULTS: Readonly<Terms> = Object.freeze({ refine: 'always', rounds: 2, order: 'parallel', judge: 'none', choices: '', parts: {}, most: '' });
@@ -25,14 +25,14 @@ export function choicesOf(text: string): string[] {
   return text.split('\n').map((line) => line.trim()).filter(Boolean);
 }
 
-/** What is wrong with the form, said before anything is sent; null if nothing is. */
+/** What is wrong with the form, or null. Checked before anything is sent. */
 export function problemOf(terms: Terms): string | null {
   const choices = choicesOf(terms.choices);
   if (choices.length === 1) return 'A vote needs at least two choices, one per line.';
   if (choices.length > MOST_CHOICES) return `A vote has at most ${MOST_CHOICES} choices, not ${choices.length}.`;
   if (new Set(choices.map((choice) => choice.toLowerCase())).size < choices.length) return 'Two of the choices are the same.';
-  if (terms.refine === 'disagreement' && terms.judge === 'none' && choices.length === 0) return 'Whether models disagree is found by a judge or a vote: choose a judge, or write choices.';
-  if (terms.most.trim() !== '' && !(Number(terms.most) > 0)) return 'The most to spend is an amount in US dollars, such as 0.50.';
+  if (terms.refine === 'disagreement' && terms.judge === 'none' && choices.length === 0) return 'A judge or a vote decides whether models disagree: choose a judge, or write choices.';
+  if (terms.most.trim() !== '' && !(Number(terms.most) > 0)) return '“Spend at most” takes an amount in US dollars, such as 0.50.';
   return null;
 }
 

@@ -1,4 +1,4 @@
-// What can be done with a job.
+// Actions on a job.
 import { api, part, type Schema } from '../../lib/api';
 import { report, show } from '../../lib/toasts.svelte';
 
@@ -11,7 +11,7 @@ export async function cancelJob(job: string): Promise<void> {
   }
 }
 
-/** Whether it is deleted now. */
+/** Deletes the job. Returns whether that worked. */
 export async function deleteJob(job: string): Promise<boolean> {
   try {
     await api.delete(`/api/jobs/${part(job)}`);
@@ -23,7 +23,7 @@ export async function deleteJob(job: string): Promise<boolean> {
   }
 }
 
-/** As `counsel jobs` prints it; every command takes the beginning of an id. */
+/** The id as `counsel jobs` prints it. Every command accepts the beginning of an id. */
 export function shortId(job: string): string {
   return /^job_([0-9a-f]{8})-[0-9a-f-]{27}$/.exec(job)?.[1] ?? job;
 }

@@ -1,10 +1,10 @@
-// One job: its document, its timeline and its live text, loaded again when something of it changes.
+// One job: its document, timeline and live text, loaded again when the job changes.
 import { api, ApiError, part, type Schema } from '../../lib/api';
 import { follow } from '../../lib/live.svelte';
 import type { LiveJob } from '../../lib/job.svelte';
 import type { Timeline } from './waterfall';
 
-const PAUSE = 400; // ms between two reads, however quickly things happen
+const PAUSE = 400; // ms between two reads
 
 export class JobView {
   readonly id: string;
@@ -35,14 +35,14 @@ export class JobView {
     return this.live.state === 'gone' || (this.error instanceof ApiError && this.error.status === 404);
   }
 
-  /** All but the text of what has happened: when this changes, the document and the timeline have changed. */
+  /** Changes whenever the document and the timeline do: everything but text. */
   get milestones(): string {
     const { live } = this;
     const members = live.members.map((member) => [member.state, member.phase, member.model, member.firstWordAt, member.tools.length, member.notices.length, member.wait]);
     return JSON.stringify([live.state, live.phase, live.wait, members]);
   }
 
-  /** Soon, and not more often than the pause allows. */
+  /** Reads soon, but no more often than the pause allows. */
   refresh(): void {
     if (this.timer !== undefined || this.closed) return;
     this.timer = setTimeout(() => void this.read(), Math.max(0, this.last + PAUSE - Date.now()));
@@ -63,7 +63,7 @@ export class JobView {
       this.question ??= job.question ?? null;
       this.error = null;
     } catch (error) {
-      const away = error instanceof ApiError && error.status === 0; // the stream says so, and comes back
+      const away = error instanceof ApiError && error.status === 0; // the page shows "Reconnecting" already
       if (!this.closed && !(away && this.job)) this.error = error;
     }
   }

@@ -4,7 +4,7 @@ import type { JobState } from './states';
 
 export type Summary = Schema['JobSummary'];
 export interface Row extends Summary {
-  began: number; // ms since 1970 by this browser's clock, so that a running clock shows what the server means
+  began: number; // ms since 1970 by this browser's clock, so that a running clock agrees with the server
 }
 export interface Filters {
   status: JobState | '';
@@ -30,12 +30,12 @@ export function readFilters(query: URLSearchParams): Filters {
   };
 }
 
-/** For a link: only what is set. */
+/** The query of a link, with only the filters that are set. */
 export function writeFilters(filters: Filters): Record<string, string> {
   return Object.fromEntries(Object.entries(filters).filter(([, value]) => value !== ''));
 }
 
-/** Whether the server would list it: it compares the same fields. */
+/** Whether the server would list the job: it compares the same fields. */
 export function matches(job: Summary, filters: Filters): boolean {
   if (filters.status && job.status !== filters.status) return false;
   if (filters.tool && job.tool !== filters.tool) return false;
@@ -55,19 +55,19 @@ export class JobList {
   loadingMore = $state(false);
   error = $state.raw<unknown>(null);
   filters: Filters = { status: '', tool: '', model: '', q: '' };
-  models = $state.raw<string[]>([]); // of all jobs that were listed, whatever the filters
+  models = $state.raw<string[]>([]); // of all jobs listed so far, with any filters
   active = $state(-1); // the row with the focus
-  scroll = 0; // where the list was left
+  scroll = 0; // the scroll position when the list was left
   private readonly fetch: Fetch;
-  private generation = 0; // of requests: an older answer is ignored
+  private generation = 0; // of requests: responses to older ones are ignored
   private reading = false;
-  private meanwhile: Summary[] = []; // changes that came while a page was read; the stream has what follows them
+  private meanwhile: Summary[] = []; // changes that arrived while a page was being read
 
   constructor(fetch: Fetch = (query) => api.get('/api/jobs', query)) {
     this.fetch = fetch;
   }
 
-  /** The first page with these filters. */
+  /** Loads the first page with these filters. */
   async load(filters: Filters): Promise<void> {
     const same = this.state !== 'new' && JSON.stringify(filters) === JSON.stringify(this.filters);
     if (same) return;
@@ -78,7 +78,7 @@ export class JobList {
     await this.read(PAGE);
   }
 
-  /** All that is shown, once more: after the connection was lost, anything may have changed. */
+  /** Reads all listed jobs again: after a lost connection, any of them may have changed. */
   async refresh(): Promise<void> {
     if (this.state === 'new') return;
     await this.read(Math.min(LARGEST_PAGE, Math.max(PAGE, this.rows.length)));
@@ -124,13 +124,13 @@ export class JobList {
     if (generation === this.generation) this.loadingMore = false;
   }
 
-  /** Jobs that are new or changed: each gets its place, or leaves the list when it no longer matches. */
-  merge(changed: Summary[]): void {
-    if (this.state === 'new' || changed.length === 0) return;
-    if (this.reading) this.meanwhile.push(...changed);
-    this.noteModels(changed);
-    const focused = this.rows[this.active]?.job_id;
-    const changes = new Map(changed.map((job) => [job.job_id, job]));
+  /** Inserts new jobs and updates changed ones; jobs that no longer match leave the list. */
+  merge(updates: Summary[]): void {
+    if (this.state === 'new' || updates.length === 0) return;
+    if (this.reading) this.meanwhile.push(...updates);
+    this.noteModels(updates);
+    const focusedJob = this.rows[this.active]?.job_id;
+    const changes = new Map(updates.map((job) => [job.job_id, job]));
     const rows: Row[] = [];
     for (const known of this.rows) {
       const change = changes.get(known.job_id);
@@ -144,13 +144,13 @@ export class JobList {
       if (!onLaterPage && matches(job, this.filters)) insert(rows, row(job, Date.now()));
     }
     this.rows = rows;
-    this.keepFocus(focused);
+    this.keepFocus(focusedJob);
   }
 
   remove(job: string): void {
-    const focused = this.rows[this.active]?.job_id;
+    const focusedJob = this.rows[this.active]?.job_id;
     this.rows = this.rows.filter(({ job_id }) => job_id !== job);
-    this.keepFocus(focused);
+    this.keepFocus(focusedJob);
   }
 
   private noteModels(jobs: Summary[]): void {
@@ -165,9 +165,9 @@ export class JobList {
   }
 }
 
-/** Newest first; ISO times in UTC sort as text. */
-function insert(rows: Row[], added: Row): void {
-  const at = rows.findIndex(({ started_at }) => started_at <= added.started_at);
-  if (at < 0) rows.push(added);
-  else rows.splice(at, 0, added);
+/** Inserts a row, newest first. ISO times in UTC sort as text. */
+function insert(rows: Row[], job: Row): void {
+  const at = rows.findIndex(({ started_at }) => started_at <= job.started_at);
+  if (at < 0) rows.push(job);
+  else rows.splice(at, 0, job);
 }

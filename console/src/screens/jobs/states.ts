@@ -1,4 +1,4 @@
-// The states of a job in words, and what they look like.
+// The states of a job: their titles and colours.
 import type { Schema } from '../../lib/api';
 import { cost } from '../../lib/format';
 
@@ -22,7 +22,7 @@ export interface Costs {
   cost_complete?: boolean;
 }
 
-/** As `counsel jobs` shows it: nothing for a job without calls, `?` for an unknown price, `$0.01+` for at least that. */
+/** The cost as `counsel jobs` shows it: '' for a job without calls, `?` if unknown, `$0.01+` for at least that much. */
 export function costOf(job: Costs): string {
   const usd = job.cost_usd ?? null;
   if (job.status === 'processing') return '';
@@ -31,15 +31,15 @@ export function costOf(job: Costs): string {
   return cost(usd);
 }
 
-/** The names of a job's models by slot: `gpt-5#2` is the second of that name. */
+/** The names of a job's models by slot; `gpt-5#2` is the second `gpt-5`. */
 export function labels(models: string[]): string[] {
   return models.map((model, index) => {
-    const before = models.slice(0, index).filter((other) => other === model).length;
-    return before === 0 ? model : `${model}#${before + 1}`;
+    const earlier = models.slice(0, index).filter((other) => other === model).length;
+    return earlier === 0 ? model : `${model}#${earlier + 1}`;
   });
 }
 
-/** `gpt-5, o3 and 2 more` */
+/** A short list of models: `gpt-5, o3 and 2 more`. */
 export function modelsOf(models: string[], most = 3): string {
   if (models.length <= most) return models.join(', ');
   return `${models.slice(0, most - 1).join(', ')} and ${models.length - most + 1} more`;

@@ -41,11 +41,11 @@ const PHASES: Record<string, string> = { answer: 'Answer', initial: 'First answe
 const ROUNDS: Record<string, string> = { initial: 'Round 1', refined: 'Round 2', refined2: 'Round 3', verdict: 'Judge', review: 'Review', check: 'Check' };
 const MOST_TICKS = 5;
 
-/** `now`: where what has not ended ends for the moment, in seconds since 1970. */
+/** The chart of a timeline. `now`: the temporary end of open spans, in seconds since 1970. */
 export function waterfall(timeline: Timeline, now: number): Waterfall {
   const begin = Math.min(timeline.started_at, ...timeline.spans.map(({ start }) => start));
-  const known = Math.max(begin, ...timeline.spans.map(({ start, end }) => end ?? start));
-  const end = Math.max(known, timeline.ended_at ?? Math.max(now, known));
+  const lastKnown = Math.max(begin, ...timeline.spans.map(({ start, end }) => end ?? start));
+  const end = Math.max(lastKnown, timeline.ended_at ?? Math.max(now, lastKnown));
   const whole = Math.max(end - begin, 0.001);
   const firstWords = timeline.spans.filter(({ kind }) => kind === 'first_word');
   const lanes = new Map<string, Lane>();
@@ -57,12 +57,12 @@ export function waterfall(timeline: Timeline, now: number): Waterfall {
     const word = span.kind === 'answer' ? firstWords.find((other) => sameCall(other, span)) : undefined;
     lane.bars.push(bar(span, index, { begin, end, whole }, word));
   });
-  const ordered = [...lanes.values()].sort((a, b) => place(a.slot) - place(b.slot));
-  for (const lane of ordered) lane.name ||= lane.slot === '' ? 'Job' : `Model ${Number(lane.slot) + 1}`;
-  return { lanes: ordered, ticks: ticks(whole), seconds: whole };
+  const sorted = [...lanes.values()].sort((a, b) => place(a.slot) - place(b.slot));
+  for (const lane of sorted) lane.name ||= lane.slot === '' ? 'Job' : `Model ${Number(lane.slot) + 1}`;
+  return { lanes: sorted, ticks: ticks(whole), seconds: whole };
 }
 
-/** The job, its models by number, then a judge. */
+/** Sorts the job first, then its models by number, then a judge. */
 function place(slot: string): number {
   return slot === '' ? -1 : /^\d+$/.test(slot) ? Number(slot) : Infinity;
 }
@@ -108,7 +108,7 @@ export function ticks(whole: number): Tick[] {
   const rough = whole / MOST_TICKS;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10) * power;
-  const found: Tick[] = [];
-  for (let number = 0; number * step <= whole * 0.96; number += 1) found.push({ seconds: number * step, left: percent(number * step, whole) });
-  return found;
+  const list: Tick[] = [];
+  for (let number = 0; number * step <= whole * 0.96; number += 1) list.push({ seconds: number * step, left: percent(number * step, whole) });
+  return list;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { drawn, visible } from './window';
+import { rowsToDraw, visible } from './window';
 
 describe('a long list', () => {
   it('draws what is in view and a few rows around', () => {
@@ -11,9 +11,9 @@ describe('a long list', () => {
 
   it('keeps the row that has the focus', () => {
     const view = { top: 5000, height: 100 };
-    expect(drawn(1000, 50, view, 3)[0]).toBe(3);
-    expect(drawn(1000, 50, view, 900).at(-1)).toBe(900);
-    expect(drawn(1000, 50, view, -1)).toHaveLength(12);
-    expect(drawn(1000, 50, view, 100)).toHaveLength(12);
+    expect(rowsToDraw(1000, 50, view, 3)[0]).toBe(3);
+    expect(rowsToDraw(1000, 50, view, 900).at(-1)).toBe(900);
+    expect(rowsToDraw(1000, 50, view, -1)).toHaveLength(12);
+    expect(rowsToDraw(1000, 50, view, 100)).toHaveLength(12);
   });
 });

@@ -1,4 +1,4 @@
-// Which rows of a long list are drawn: those in view and a few around them, so that 1,000 jobs cost what 30 do.
+// Which rows of a long list are drawn: those in view and a few around them, so that 1,000 jobs cost as little as 30.
 
 export interface View {
   top: number; // pixels of the list above the view; negative while something is above the list
@@ -13,12 +13,12 @@ export function visible(count: number, rowHeight: number, view: View): [number, 
   return [clamp(first, 0, count), clamp(last, 0, count)];
 }
 
-/** The indexes to draw: those in view, and the row with the focus, which must not vanish. */
-export function drawn(count: number, rowHeight: number, view: View, focused: number): number[] {
+/** The indexes to draw: rows in view, and the row with the focus, which must not disappear. */
+export function rowsToDraw(count: number, rowHeight: number, view: View, focusedRow: number): number[] {
   const [first, last] = visible(count, rowHeight, view);
   const indexes = Array.from({ length: last - first }, (_, index) => first + index);
-  if (focused >= 0 && focused < first) indexes.unshift(focused);
-  if (focused >= last && focused < count) indexes.push(focused);
+  if (focusedRow >= 0 && focusedRow < first) indexes.unshift(focusedRow);
+  if (focusedRow >= last && focusedRow < count) indexes.push(focusedRow);
   return indexes;
 }
 

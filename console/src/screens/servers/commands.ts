@@ -1,4 +1,4 @@
-// The same on the command line, for every action of the screen.
+// The equivalent command of every action on the screen.
 import { shell } from '../../lib/format';
 import type { Place } from './model';
 
@@ -11,16 +11,16 @@ export interface Where {
   everywhere?: boolean;
 }
 
-/** A name that begins with a dash follows `--`, so that it is no option. */
+/** A command line. A name that begins with a dash goes after `--`, so that it is no option. */
 function line(verb: string, names: string[], options: string[], rest: string[] = []): string {
   const words = ['counsel', 'servers', verb];
-  if (names.some((name) => name.startsWith('-'))) return [...words, ...options, '--', ...names, ...rest].map(quoted).join(' ');
-  return [...words, ...names, ...options, ...(rest.length ? ['--', ...rest] : [])].map(quoted).join(' ');
+  if (names.some((name) => name.startsWith('-'))) return [...words, ...options, '--', ...names, ...rest].map(quote).join(' ');
+  return [...words, ...names, ...options, ...(rest.length ? ['--', ...rest] : [])].map(quote).join(' ');
 }
 
-const quoted = (word: string): string => (word === '' ? "''" : shell(word));
+const quote = (word: string): string => (word === '' ? "''" : shell(word));
 
-/** The project matters to every scope but the user's, and to switches, which some agents keep by project. */
+/** Options for a place. The project matters in every scope but the user's. */
 function where({ agents, scope, project, everywhere }: Where, always: boolean): string[] {
   return [
     ...(everywhere ? ['--everywhere'] : ['--agent', agents.join(',')]),
@@ -49,7 +49,7 @@ function flags(fields: Fields): string[] {
   return words;
 }
 
-export interface Adding {
+export interface AddOptions {
   name: string;
   fields: Fields;
   where: Where;
@@ -58,13 +58,13 @@ export interface Adding {
   literal?: boolean;
 }
 
-export function add({ name, fields, where: place, pasted, replace, literal }: Adding): string {
+export function add({ name, fields, where: place, pasted, replace, literal }: AddOptions): string {
   const options = [...where(place, false), ...flags(fields), ...(pasted ? ['--from', '-'] : []), ...(literal ? ['--literal'] : []), ...(replace ? ['--replace'] : [])];
   const command = fields.command ? [String(fields.command), ...((fields.args ?? []) as string[])] : [];
   return line('add', name ? [name] : [], options, command);
 }
 
-/** `command` is the present one: on the command line, arguments come with their command. */
+/** `command` is the current one: on the command line, arguments need their command. */
 export function update(name: string, fields: Fields, place: Where, command: string, args: string[], literal = false): string {
   const options = [...where(place, true), ...flags(fields), ...(literal ? ['--literal'] : [])];
   if (fields.args === null) options.push('--unset', 'args');

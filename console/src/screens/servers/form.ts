@@ -55,7 +55,7 @@ export function formOf(server: Server): Form {
 
 const pairsOf = (map: Record<string, unknown>): Pair[] => Object.entries(map).map(([name, value]) => pair(name, String(value)));
 
-/** One argument per line; as a JSON list where lines could not say it. */
+/** One argument per line, or a JSON list if lines cannot express them. */
 export function argsText(args: string[]): string {
   const plain = args.join('\n');
   const same = argsOf(plain);
@@ -68,7 +68,7 @@ export function argsOf(text: string): string[] {
       const list: unknown = JSON.parse(text);
       if (Array.isArray(list) && list.every((item) => typeof item === 'string')) return list;
     } catch {
-      // an argument that begins with a bracket
+      // not JSON: an argument that begins with a bracket
     }
   }
   return text.split('\n').filter((line) => line.trim() !== '');
@@ -76,7 +76,7 @@ export function argsOf(text: string): string[] {
 
 const linesOf = (text: string): string[] => text.split(/[\n,]/).map((line) => line.trim()).filter(Boolean);
 
-/** `npx -y "a b"` as three words. */
+/** Splits a command line: `npx -y "a b"` has three words. */
 export function words(text: string): string[] {
   const parts = text.match(/(?:[^\s"']|"(?:[^"\\]|\\.)*"|'[^']*')+/g) ?? [];
   return parts.map((part) => part.replace(/"((?:[^"\\]|\\.)*)"|'([^']*)'/g, (_, double?: string, single?: string) => double?.replace(/\\(.)/g, '$1') ?? single ?? ''));
@@ -84,7 +84,7 @@ export function words(text: string): string[] {
 
 const mapOf = (pairs: Pair[]): Record<string, string> => Object.fromEntries(pairs.filter(({ name }) => name.trim()).map(({ name, value }) => [name.trim(), value]));
 
-/** Every field of a new server. */
+/** The fields of a new server. */
 export function fieldsOf(form: Form): Fields {
   const fields: Fields = form.transport === 'stdio' ? { command: form.command.trim(), args: argsOf(form.args), env: mapOf(form.env), cwd: form.cwd.trim() } : { url: form.url.trim(), headers: mapOf(form.headers), token_env: form.token_env.trim() };
   const all: Fields = { ...fields, timeout: form.timeout.trim() === '' ? null : Number(form.timeout), include_tools: linesOf(form.include), exclude_tools: linesOf(form.exclude) };
@@ -97,27 +97,27 @@ function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && Object.keys(value).length === 0;
 }
 
-/** Only what differs from the present server: all else stays as it is in the file. Null removes. */
+/** The fields that differ from the current server; the rest stays as it is in the file. Null removes a field. */
 export function patchOf(server: Server, form: Form): Fields {
   const old = fieldsOf({ ...formOf(server) });
-  const wanted = fieldsOf(form);
-  const moved = form.transport !== server.transport;
-  const patch: Fields = moved ? { transport: form.transport } : {};
-  const both = (server.transport === 'stdio') === (form.transport === 'stdio') ? [...Object.keys(old), ...Object.keys(wanted)] : [...Object.keys(wanted), 'timeout', 'include_tools', 'exclude_tools'];
+  const next = fieldsOf(form);
+  const hasNewTransport = form.transport !== server.transport;
+  const patch: Fields = hasNewTransport ? { transport: form.transport } : {};
+  const both = (server.transport === 'stdio') === (form.transport === 'stdio') ? [...Object.keys(old), ...Object.keys(next)] : [...Object.keys(next), 'timeout', 'include_tools', 'exclude_tools'];
   for (const field of new Set(both)) {
-    if (field === 'transport' || JSON.stringify(old[field]) === JSON.stringify(wanted[field])) continue;
-    if (field === 'env' || field === 'headers') patch[field] = changedPairs((old[field] ?? {}) as Record<string, string>, (wanted[field] ?? {}) as Record<string, string>);
-    else patch[field] = wanted[field] ?? null;
+    if (field === 'transport' || JSON.stringify(old[field]) === JSON.stringify(next[field])) continue;
+    if (field === 'env' || field === 'headers') patch[field] = pairChanges((old[field] ?? {}) as Record<string, string>, (next[field] ?? {}) as Record<string, string>);
+    else patch[field] = next[field] ?? null;
   }
   return patch;
 }
 
-function changedPairs(old: Record<string, string>, wanted: Record<string, string>): Record<string, string | null> {
-  const removed = Object.keys(old).filter((name) => !(name in wanted)).map((name): [string, null] => [name, null]);
-  return Object.fromEntries([...removed, ...Object.entries(wanted).filter(([name, value]) => old[name] !== value)]);
+function pairChanges(old: Record<string, string>, next: Record<string, string>): Record<string, string | null> {
+  const removed = Object.keys(old).filter((name) => !(name in next)).map((name): [string, null] => [name, null]);
+  return Object.fromEntries([...removed, ...Object.entries(next).filter(([name, value]) => old[name] !== value)]);
 }
 
-/** What is wrong with the form, in words; the server checks the rest. */
+/** What is wrong with the form, as sentences. The server checks the rest. */
 export function complaints(form: Form, server?: Server): string[] {
   const list: string[] = [];
   if (!server && !form.name.trim()) list.push('The server needs a name.');
@@ -130,7 +130,7 @@ export function complaints(form: Form, server?: Server): string[] {
     if (value && !name.trim()) list.push('A value has no name.');
     if (isMasked(value) && old[name.trim()] !== value) list.push(`Reveal or retype the value of ${name.trim()}: the mask is not the value.`);
   }
-  const twice = pairs.map(({ name }) => name.trim()).find((name, index, all) => name && all.indexOf(name) !== index);
-  if (twice) list.push(`${twice} appears twice.`);
+  const duplicate = pairs.map(({ name }) => name.trim()).find((name, index, all) => name && all.indexOf(name) !== index);
+  if (duplicate) list.push(`${duplicate} appears twice.`);
   return list;
 }

@@ -1,4 +1,4 @@
-// The listing of /api/servers as the screen shows it: grouped by agent and scope, and as a matrix of names and agents.
+// The listing of /api/servers, arranged for the screen: by agent and scope, and as a matrix of names and agents.
 import type { Schema } from '../../lib/api';
 
 type Values = Record<string, string>;
@@ -27,7 +27,7 @@ export const keyOf = (row: { agent: string; scope: string; path: string; name: s
 export const isMasked = (value: unknown): boolean => typeof value === 'string' && value.includes(MASK);
 export const isPresent = (agent: Agent): boolean => agent.scopes.some(({ present }) => present);
 
-/** A file may have a server whose name is empty. */
+/** A title for the name, which may be empty in a file. */
 export const titleOf = (name: string): string => name || '(no name)';
 
 export type ServerState = 'on' | 'off' | 'untrusted' | 'pending';
@@ -46,7 +46,7 @@ export function whyWaiting(server: Server, agent: string): string | undefined {
   return state === 'pending' ? `${agent} asks before it uses a project's server` : undefined;
 }
 
-/** What runs, in one line. */
+/** The command or address in one line. */
 export function summary(server: Server): string {
   return server.url ?? [server.command ?? '', ...server.args].join(' ');
 }
@@ -64,7 +64,7 @@ export function matches(server: Server, words: string[]): boolean {
   return words.length === 0 || has(words, server.name, server.transport, scopeTitle(server.scope), summary(server), ...Object.keys(server.env), ...Object.keys(server.headers));
 }
 
-/** A file that cannot be read: nothing is known about its servers, and nothing is written to it. */
+/** The problem of a file that cannot be read. Nothing is known about its servers, and nothing is written to it. */
 export function fileProblem(listing: Listing, path: string): Problem | undefined {
   return listing.problems.find((problem) => problem.path === path && problem.name === undefined && !problem.editable);
 }
@@ -89,7 +89,7 @@ export interface Filter {
   agent: string;
 }
 
-/** Agents that are here or have servers, each with its scopes. With words, only scopes that have a match. */
+/** Agents that are installed or have servers, with their scopes. With words, only scopes that have a match. */
 export function grouped(listing: Listing, filter: Filter): AgentGroup[] {
   return listing.agents.flatMap((agent) => {
     if (filter.agent && filter.agent !== agent.name) return [];
@@ -105,16 +105,16 @@ export function grouped(listing: Listing, filter: Filter): AgentGroup[] {
 }
 
 function scopeGroup(listing: Listing, agent: Agent, scope: string, words: string[], servers: Server[], problems: Problem[]): ScopeGroup {
-  const inside = servers.filter((server) => server.scope === scope);
-  const here = problems.filter((problem) => problem.scope === scope);
-  const path = agent.scopes.find((known) => known.scope === scope)?.path ?? inside[0]?.path ?? here[0]?.path ?? '';
+  const ownServers = servers.filter((server) => server.scope === scope);
+  const ownProblems = problems.filter((problem) => problem.scope === scope);
+  const path = agent.scopes.find((agentEntry) => agentEntry.scope === scope)?.path ?? ownServers[0]?.path ?? ownProblems[0]?.path ?? '';
   return {
     scope,
     path,
-    servers: inside.filter((server) => matches(server, words)),
-    entries: here.filter((problem) => problem.name !== undefined && !problem.editable && has(words, problem.name)),
+    servers: ownServers.filter((server) => matches(server, words)),
+    entries: ownProblems.filter((problem) => problem.name !== undefined && !problem.editable && has(words, problem.name)),
     problem: fileProblem(listing, path),
-    notices: here.filter((problem) => problem.editable),
+    notices: ownProblems.filter((problem) => problem.editable),
   };
 }
 
@@ -141,7 +141,7 @@ export interface Row {
   drift: string[];
 }
 
-/** The agents of the matrix: those of the cards. */
+/** The agents of the matrix: the same as on the cards. */
 export function columns(listing: Listing, filter: Filter): Agent[] {
   return grouped(listing, { words: [], agent: filter.agent }).map(({ agent }) => agent);
 }
@@ -149,7 +149,7 @@ export function columns(listing: Listing, filter: Filter): Agent[] {
 export function matrix(listing: Listing, filter: Filter): Row[] {
   const agents = columns(listing, filter);
   const byName = new Map<string, Server[]>();
-  for (const [name, servers] of named(listing)) byName.set(name, servers);
+  for (const [name, servers] of entriesByName(listing)) byName.set(name, servers);
   const broken = listing.problems.filter((problem) => problem.name !== undefined && !problem.editable);
   for (const problem of broken) if (problem.name !== undefined && !byName.has(problem.name)) byName.set(problem.name, []);
   const rows: Row[] = [];
@@ -176,7 +176,7 @@ export function driftOf(servers: Server[]): string[] {
   return [...new Set(servers.flatMap(({ drift }) => drift))];
 }
 
-/** The entries that are unlike most others of their name. Where only masked secrets differ, all of them. */
+/** Entries that differ from most others of their name. If only masked secrets differ, all entries. */
 export function differing(servers: Server[]): Set<Server> {
   const drift = driftOf(servers);
   const used = servers.filter(({ shadowed_by }) => shadowed_by === null);
@@ -202,8 +202,8 @@ export function fieldText(server: Server, field: string): string {
 
 const names = new WeakMap<Listing, Map<string, Server[]>>();
 
-/** The entries of a listing by name; made once. */
-function named(listing: Listing): Map<string, Server[]> {
+/** The entries of a listing by name, computed once. */
+function entriesByName(listing: Listing): Map<string, Server[]> {
   let map = names.get(listing);
   if (!map) {
     map = new Map();
@@ -217,22 +217,22 @@ function named(listing: Listing): Map<string, Server[]> {
   return map;
 }
 
-/** The entries of one name. */
+/** All entries with this name. */
 export function entriesOf(listing: Listing, name: string): Server[] {
-  return named(listing).get(name) ?? [];
+  return entriesByName(listing).get(name) ?? [];
 }
 
 /** The chosen places (`agent:scope`), without those that cannot take such a server. */
-export function possible(listing: Listing, chosen: string[], transport: string): Place[] {
-  return chosen.map((id) => id.split(':')).map(([agent = '', scope = '']) => ({ agent, scope })).filter(({ agent, scope }) => {
-    const known = listing.agents.find(({ name }) => name === agent);
-    return known !== undefined && refusal(listing, known, scope, transport) === null;
+export function possible(listing: Listing, ids: string[], transport: string): Place[] {
+  return ids.map((id) => id.split(':')).map(([agent = '', scope = '']) => ({ agent, scope })).filter(({ agent, scope }) => {
+    const agentEntry = listing.agents.find(({ name }) => name === agent);
+    return agentEntry !== undefined && refusal(listing, agentEntry, scope, transport) === null;
   });
 }
 
-/** Why a server cannot be written there; null: it can. */
+/** Why a server cannot be written there, or null if it can. */
 export function refusal(listing: Listing, agent: Agent, scope: string, transport: string): string | null {
-  const place = agent.scopes.find((known) => known.scope === scope);
+  const place = agent.scopes.find((agentEntry) => agentEntry.scope === scope);
   if (!place) return `${agent.label} has no scope ${scopeTitle(scope)}.`;
   if (fileProblem(listing, place.path)) return `${place.path} cannot be read: nothing is written to it.`;
   return agent.transports.includes(transport) || !transport ? null : `${agent.label} has no ${transport.toUpperCase()}.`;

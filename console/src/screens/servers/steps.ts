@@ -1,4 +1,4 @@
-// A change of files as requests that are first sent as dry runs.
+// Changes of files as requests. Each is first sent as a dry run.
 import { api, type Schema } from '../../lib/api';
 import * as commands from './commands';
 import type { Fields } from './commands';
@@ -12,7 +12,7 @@ export interface Step {
   command: string;
 }
 
-/** What a person adds to a change that was refused at first. */
+/** A person's answers to a change that was refused at first. */
 export interface Answers {
   replace: boolean;
   without: string[]; // agents
@@ -24,7 +24,7 @@ export function send(step: Step, dryRun: boolean): Promise<Change> {
   return api.post<Change>(step.path, { ...step.body, dry_run: dryRun });
 }
 
-/** The name is in the body: a path cannot have `..`, which a browser resolves even when it is escaped. */
+/** A change of one server. Its name is in the body, because browsers resolve `..` in a path, even escaped. */
 const change = (name: string, action: Schema['ChangeServer']['action'], body: Record<string, unknown>, command: string): Step => ({ path: '/api/servers:change', body: { name, action, ...body }, command });
 const place = (server: Server, project: string) => ({ agents: [server.agent], scope: server.scope, project });
 
@@ -35,20 +35,20 @@ export function byScope(places: Place[]): [string, string[]][] {
   return [...scopes];
 }
 
-export interface Added {
+export interface NewServer {
   name: string;
   fields: Fields;
   paste?: string;
   literal?: boolean;
 }
 
-export function add(added: Added, places: Place[], agents: Agent[], project: string): Make {
+export function add(server: NewServer, places: Place[], agents: Agent[], project: string): Make {
   return ({ replace, without }) =>
     byScope(places.filter(({ agent }) => !without.includes(agent))).map(([scope, names]) => {
-      const present = agents.filter((agent) => agent.scopes.some((known) => known.scope === scope && known.present)).map(({ name }) => name);
+      const present = agents.filter((agent) => agent.scopes.some((entry) => entry.scope === scope && entry.present)).map(({ name }) => name);
       const everywhere = present.length > 1 && present.length === names.length && present.every((name) => names.includes(name));
-      const body = { ...(added.name && { name: added.name }), ...(added.paste !== undefined ? { paste: added.paste } : { server: added.fields }), agents: names, scope, project, replace, literal: added.literal ?? false };
-      const command = commands.add({ name: added.name, fields: added.fields, where: { agents: names, scope, project, everywhere }, pasted: added.paste !== undefined, replace, literal: added.literal ?? false });
+      const body = { ...(server.name && { name: server.name }), ...(server.paste !== undefined ? { paste: server.paste } : { server: server.fields }), agents: names, scope, project, replace, literal: server.literal ?? false };
+      const command = commands.add({ name: server.name, fields: server.fields, where: { agents: names, scope, project, everywhere }, pasted: server.paste !== undefined, replace, literal: server.literal ?? false });
       return { path: '/api/servers', body, command };
     });
 }
@@ -63,12 +63,12 @@ export function update(server: Server, fields: Fields, agents: string[], project
 export function copy(server: Server, to: Place[], project: string): Make {
   return ({ replace, without }) => {
     const from = { agent: server.agent, scope: server.scope };
-    const kept = to.filter(({ agent }) => !without.includes(agent));
-    return [change(server.name, 'copy', { from, to: kept, project, replace }, commands.copy(server.name, from, kept, project, replace))];
+    const targets = to.filter(({ agent }) => !without.includes(agent));
+    return [change(server.name, 'copy', { from, to: targets, project, replace }, commands.copy(server.name, from, targets, project, replace))];
   };
 }
 
-/** To the user's scope of the same agent; the original is removed, or kept as well. */
+/** Copies a server to the User scope of its agent, and perhaps removes the original. */
 export function promote(server: Server, project: string, removes: boolean): Make {
   return (answers) => [...copy(server, [{ agent: server.agent, scope: 'user' }], project)(answers), ...(removes ? remove(server, project)(answers) : [])];
 }

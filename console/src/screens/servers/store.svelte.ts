@@ -1,4 +1,4 @@
-// What the screen knows: the listing of one project, and the checks that were made.
+// The screen's state: the listing of one project, and the results of checks.
 import { api, ApiError, type Schema } from '../../lib/api';
 import { replace, router } from '../../lib/router.svelte';
 import { session } from '../../lib/session.svelte';
@@ -9,7 +9,7 @@ import type { Make } from './steps';
 export interface Review {
   title: string;
   make: Make;
-  done: string; // after it was written
+  done: string; // the message after writing
   after?: () => void;
 }
 
@@ -18,9 +18,9 @@ class Store {
   error = $state.raw<unknown>(null);
   loading = $state(false);
   checks = $state.raw<Record<string, Check>>({});
-  checking = $state.raw<string[]>([]); // keys of the servers that are being connected to
+  checking = $state.raw<string[]>([]); // keys of the servers that are being checked
   review = $state.raw<Review | null>(null);
-  /** The query of the address without the chosen entry: part of every link. */
+  /** The query of the address without the selected entry: part of every link. */
   readonly kept = $derived.by(() => {
     const query = new URLSearchParams(router.route.query);
     query.delete('at');
@@ -32,7 +32,7 @@ class Store {
     return router.route.query.get('project') ?? session.about?.project ?? '';
   }
 
-  /** The newest request wins, whatever order the answers have. */
+  /** Loads the listing. The newest request wins, in whatever order the responses arrive. */
   async load(): Promise<void> {
     this.#number += 1;
     const number = this.#number;
@@ -49,17 +49,17 @@ class Store {
     }
   }
 
-  /** One server, or every server that an agent would use. */
+  /** Checks one server, or every server that an agent would use. */
   async check(server?: Server, trust = false): Promise<void> {
-    const asked = server ? [keyOf(server)] : (this.listing?.servers ?? []).filter(({ shadowed_by }) => shadowed_by === null).map(keyOf);
-    this.checking = [...this.checking, ...asked];
+    const keys = server ? [keyOf(server)] : (this.listing?.servers ?? []).filter(({ shadowed_by }) => shadowed_by === null).map(keyOf);
+    this.checking = [...this.checking, ...keys];
     try {
-      const one = server && { name: server.name, agents: [server.agent], scope: server.scope };
-      const { checks } = await api.post<Schema['ServerChecks']>('/api/servers:check', { project: this.project, trust_folder: trust, ...one });
+      const target = server && { name: server.name, agents: [server.agent], scope: server.scope };
+      const { checks } = await api.post<Schema['ServerChecks']>('/api/servers:check', { project: this.project, trust_folder: trust, ...target });
       this.checks = { ...this.checks, ...Object.fromEntries(checks.map((check) => [keyOf(check), check])) };
       if (!server) show(tally(checks), checks.some(({ status }) => failed(status)) ? { kind: 'bad' } : {});
     } finally {
-      this.checking = this.checking.filter((key) => !asked.includes(key));
+      this.checking = this.checking.filter((key) => !keys.includes(key));
     }
   }
 
@@ -84,7 +84,7 @@ function tally(checks: Check[]): string {
 
 export const store = new Store();
 
-/** Change the address; null removes a part of the query. */
+/** Changes the address. Null removes a part of the query. */
 export function navigate(changes: Record<string, string | null>, id: string | null = router.route.id, push = false): void {
   const query = Object.fromEntries(router.route.query);
   for (const [name, value] of Object.entries(changes)) {
@@ -100,7 +100,7 @@ function hashOf(id: string | null, query: Record<string, string>): string {
   return `#/servers${id ? `/${encodeURIComponent(id)}` : ''}${search ? `?${search}` : ''}`;
 }
 
-/** The address of one entry, with the present view. */
+/** The address of one entry in the current view. */
 export function entryLink(server: Server): string {
   return `#/servers/${encodeURIComponent(server.name)}?${store.kept}at=${server.agent}:${server.scope}`;
 }
@@ -110,5 +110,5 @@ export async function reveal(server: Server, field: string): Promise<string> {
   return value;
 }
 
-/** A folder that must be trusted first: the answer names what would run. */
+/** Whether the folder must be trusted first. The error names what would run. */
 export const needsTrust = (error: unknown): boolean => error instanceof ApiError && /--trust-folder/.test(error.hint ?? '');

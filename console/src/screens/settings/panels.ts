@@ -1,4 +1,4 @@
-// The members of a panel as text, and back.
+// Converts the members of a panel to text, and back.
 import type { Schema } from '../../lib/api';
 
 export type Panel = Schema['Panel'];
@@ -13,6 +13,6 @@ export function memberText(entry: unknown): string {
   return about ? `${model} (${about})` : model;
 }
 
-/** Names alone, which a line of text can say; roles and stances are written by hand. */
+/** Whether a panel has only names, which can be edited as a line of text. Roles and stances are edited by hand. */
 export const isPlain = (panel: Panel): boolean => panel.models.every((entry) => typeof entry === 'string');
 export const membersOf = (text: string): string[] => text.split(',').map((name) => name.trim()).filter(Boolean);

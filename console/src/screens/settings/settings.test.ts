@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { asText, asValue, found, fromEnvironment, inFile, setCommand, sourceText, type Setting } from './settings';
+import { asText, asValue, search, fromEnvironment, inFile, setCommand, sourceText, type Setting } from './settings';
 
 function setting(changes: Partial<Setting>): Setting {
   return {
@@ -37,7 +37,7 @@ test('the source is named shortly', () => {
 
 test('words are looked for in the name, the variable and the description', () => {
   const list = [setting({}), setting({ name: 'port', env: 'COUNSEL_PORT', description: 'Where it listens.' })];
-  expect(found(list, 'maximum max_ request').map(({ name }) => name)).toEqual(['max_files']);
-  expect(found(list, 'COUNSEL_PORT').map(({ name }) => name)).toEqual(['port']);
-  expect(found(list, '')).toHaveLength(2);
+  expect(search(list, 'maximum max_ request').map(({ name }) => name)).toEqual(['max_files']);
+  expect(search(list, 'COUNSEL_PORT').map(({ name }) => name)).toEqual(['port']);
+  expect(search(list, '')).toHaveLength(2);
 });

@@ -1,10 +1,10 @@
-// Values of settings as text, and back; where they come from; their commands.
+// Settings: their values as text and back, their sources, and their commands.
 import type { Schema } from '../../lib/api';
 import { shell } from '../../lib/format';
 
 export type Setting = Schema['Setting'];
 
-/** In the order in which people look for them; they have a section of their own. */
+/** The settings of the section "Defaults", in the order in which people look for them. */
 export const DEFAULTS = ['default_model', 'default_effort', 'consensus_models', 'panel_size', 'judge', 'auto_order', 'budget_day', 'budget_month'];
 
 export function asText(value: unknown): string {
@@ -12,7 +12,7 @@ export function asText(value: unknown): string {
   return Array.isArray(value) ? value.join(', ') : String(value);
 }
 
-/** What is sent. The API refuses what does not fit, so nothing is refused here. */
+/** The value to send. The API checks it, so nothing is refused here. */
 export function asValue(setting: Setting, text: string): unknown {
   const trimmed = text.trim();
   if (setting.type === 'strings') return trimmed.split(/[,\n]/).map((item) => item.trim()).filter(Boolean);
@@ -26,7 +26,7 @@ export function setCommand(setting: Setting, text: string): string {
   return value ? `counsel config set ${setting.name} ${shell(value)}` : `counsel config unset ${setting.name}`;
 }
 
-/** The environment wins: a value that is saved would change nothing until the variable is gone. */
+/** Whether the environment sets it. A saved value would have no effect until the variable is unset. */
 export const fromEnvironment = (setting: Setting): boolean => setting.source.startsWith('environment');
 export const inFile = (setting: Setting): boolean => setting.source.includes('config.toml');
 
@@ -36,7 +36,7 @@ export function sourceText(setting: Setting): string {
   return setting.source.split(':')[0]?.split('/').at(-1) ?? setting.source; // "config.toml: name"
 }
 
-export function found(settings: Setting[], query: string): Setting[] {
+export function search(settings: Setting[], query: string): Setting[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   return settings.filter((setting) => {
     const text = `${setting.name} ${setting.name.replaceAll('_', ' ')} ${setting.env} ${setting.description}`.toLowerCase();
@@ -44,7 +44,7 @@ export function found(settings: Setting[], query: string): Setting[] {
   });
 }
 
-/** Its limits, and its default if it has another value. */
+/** The setting's limits, and its default if it has another value. */
 export function hint(setting: Setting): string {
   const parts = [];
   if (setting.minimum !== null && setting.maximum !== null) parts.push(`${setting.minimum.toLocaleString('en')} to ${setting.maximum.toLocaleString('en')}`);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { byAgent, filtered, groups, hasProblem, remarks, shareCommand, unshareCommand, verdicts, type Skill } from './skills';
+import { byAgent, filterSkills, groups, hasProblem, remarks, shareCommand, unshareCommand, verdicts, type Skill } from './skills';
 
 function skill(changes: Partial<Skill>): Skill {
   const name = changes.name ?? 'release';
@@ -40,10 +40,10 @@ test('a loaded entry counts before a shadowed one', () => {
 test('filters take words, agents, scopes and remarks together', () => {
   const list = [skill({}), linked, skill({ name: 'sql', codes: ['no-description'], problems: ['no description'] })];
   const all = { query: '', agent: '', scope: '', problems: false };
-  expect(filtered(list, all)).toHaveLength(3);
-  expect(filtered(list, { ...all, query: 'makes $rel' })).toEqual([linked]);
-  expect(filtered(list, { ...all, agent: 'claude', problems: true }).map(({ name }) => name)).toEqual(['sql']);
-  expect(filtered(list, { ...all, scope: 'project' })).toEqual([]);
+  expect(filterSkills(list, all)).toHaveLength(3);
+  expect(filterSkills(list, { ...all, query: 'makes $rel' })).toEqual([linked]);
+  expect(filterSkills(list, { ...all, agent: 'claude', problems: true }).map(({ name }) => name)).toEqual(['sql']);
+  expect(filterSkills(list, { ...all, scope: 'project' })).toEqual([]);
 });
 
 test('a second way to the same file is no problem', () => {

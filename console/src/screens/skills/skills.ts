@@ -1,4 +1,4 @@
-// What the skills screen knows about the list of /api/skills: groups of copies, verdicts, filters, commands.
+// The list of /api/skills for the screen: groups of copies, verdicts, filters, commands.
 import { shell } from '../../lib/format';
 import type { Schema } from '../../lib/api';
 
@@ -17,7 +17,7 @@ export const SCOPE_LABELS: Record<Scope, string> = {
 export const AGENTS = ['claude', 'codex', 'gemini', 'cursor'];
 
 /** The file behind all links. */
-export const real = (skill: Skill): string => skill.links_to ?? skill.path;
+export const realPath = (skill: Skill): string => skill.links_to ?? skill.path;
 export const folderOf = (path: string): string => path.replace(/\/[^/]*$/, '');
 export const isLink = (skill: Skill): boolean => skill.links_to !== null;
 export const differs = (skill: Skill): boolean => skill.codes.includes('drift');
@@ -28,16 +28,16 @@ export interface Group {
   drift: boolean;
 }
 
-/** Entries of one skill: the same file under any name, or the same name. As `counsel skills matrix` groups them. */
+/** Groups entries of one skill, as `counsel skills matrix` does: the same file under any name, or the same name. */
 export function groups(skills: Skill[]): Group[] {
   const names = new Map<string, string>();
-  const found = new Map<string, Skill[]>();
+  const byName = new Map<string, Skill[]>();
   for (const skill of skills) {
-    const name = names.get(real(skill)) ?? skill.name;
-    names.set(real(skill), name);
-    found.set(name, [...(found.get(name) ?? []), skill]);
+    const name = names.get(realPath(skill)) ?? skill.name;
+    names.set(realPath(skill), name);
+    byName.set(name, [...(byName.get(name) ?? []), skill]);
   }
-  return [...found]
+  return [...byName]
     .map(([name, entries]) => ({ name, skills: entries, drift: entries.some(differs) }))
     .sort((a, b) => a.name.toLowerCase().localeCompare(b.name.toLowerCase()));
 }
@@ -54,7 +54,7 @@ export interface Filter {
   problems: boolean;
 }
 
-export function filtered(skills: Skill[], filter: Filter): Skill[] {
+export function filterSkills(skills: Skill[], filter: Filter): Skill[] {
   return skills.filter(
     (skill) =>
       (!filter.agent || skill.agent === filter.agent) &&
@@ -64,7 +64,7 @@ export function filtered(skills: Skill[], filter: Filter): Skill[] {
   );
 }
 
-/** A second way to the same file is no problem: the agent loads the file. */
+/** Whether an entry has a problem. A second path to the same file is none: the agent loads the file. */
 export function hasProblem(skill: Skill): boolean {
   if (skill.codes.includes('same-file')) return false;
   return skill.state !== 'loaded' || skill.codes.length > 0;
@@ -105,7 +105,7 @@ export interface Verdict {
 const better = (a: Skill, b: Skill): number => rank(a) - rank(b);
 const rank = (skill: Skill): number => ['loaded', 'disabled', 'untrusted', 'refused', 'shadowed'].indexOf(skill.state);
 
-/** Every agent on this skill, also those that do not see it. */
+/** A verdict for every agent, including those that do not see the skill. */
 export function verdicts(group: Group): Verdict[] {
   return AGENTS.map((agent) => {
     const [skill, ...others] = group.skills.filter((entry) => entry.agent === agent).sort(better);
@@ -135,7 +135,7 @@ const FIXES: Record<string, string> = {
   untrusted: 'Start `gemini` in this folder once and trust it.',
 };
 
-/** What is wrong with an entry and what to do about it. Copies that differ are shown once for all agents. */
+/** An entry's problems and their fixes. Differing copies are shown once for all agents. */
 export function remarks(skill: Skill): { code: string; problem: string; fix: string }[] {
   const all = skill.codes.map((code, index) => ({ code, problem: skill.problems[index] ?? code, fix: FIXES[code] ?? '' }));
   return all.filter(({ code }) => code !== 'drift');
@@ -159,7 +159,7 @@ export function shareCommand({ name, to, scope, copy, replace }: ShareWish): str
 
 export const unshareCommand = (name: string): string => `counsel skills share ${shell(name)} --remove`;
 
-/** What a step of a plan, or of what was done, means. */
+/** The text for a planned or completed step. */
 export function stepText(fate: Schema['SharingStep']['fate'], kind: 'link' | 'copy'): { text: string; tone: Tone } {
   switch (fate) {
     case 'share': return { text: kind === 'link' ? 'New link' : 'New copy', tone: 'good' };

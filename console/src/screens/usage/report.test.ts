@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { before, chartOf, compared, costOf, METRICS, nameOf, RANGES, readChoice, stacked, titleOf, tokensOf, writeChoice, type Budget, type Metric, type Series, type Sum } from './report';
+import { periodBefore, chartOf, comparison, costOf, METRICS, nameOf, RANGES, readChoice, stacked, titleOf, tokensOf, writeChoice, type Budget, type Metric, type Series, type Sum } from './report';
 
 const WEEK = RANGES[1];
 const metric = (name: string): Metric => METRICS.find(({ value }) => value === name) as Metric;
@@ -41,15 +41,15 @@ describe('a sum', () => {
   });
 
   it('is compared with the period before, where that can be known', () => {
-    const earlier = before(sum({ calls: 18, errors: { AUTH: 2 }, input_tokens: 300, cost_usd: 2 }), sum());
+    const earlier = periodBefore(sum({ calls: 18, errors: { AUTH: 2 }, input_tokens: 300, cost_usd: 2 }), sum());
     expect(earlier).toEqual({ calls: 8, errors: 2, tokens: 200, cost: 0.5 });
-    expect(before(sum({ calls_without_price: 1 }), sum()).cost).toBeNull();
-    expect(compared(10, 8, WEEK)).toBe('25% more than in the 7 days before');
-    expect(compared(5, 10, WEEK)).toBe('50% less than in the 7 days before');
-    expect(compared(5, 0, WEEK)).toBe('none in the 7 days before');
-    expect(compared(0, 0, WEEK)).toBe('none in the 7 days before either');
-    expect(compared(8, 8, WEEK)).toBe('as many as in the 7 days before');
-    expect(compared(800, 8, WEEK)).toBe('100 times as many as in the 7 days before');
+    expect(periodBefore(sum({ calls_without_price: 1 }), sum()).cost).toBeNull();
+    expect(comparison(10, 8, WEEK)).toBe('25% more than in the 7 days before');
+    expect(comparison(5, 10, WEEK)).toBe('50% less than in the 7 days before');
+    expect(comparison(5, 0, WEEK)).toBe('none in the 7 days before');
+    expect(comparison(0, 0, WEEK)).toBe('none in the 7 days before either');
+    expect(comparison(8, 8, WEEK)).toBe('as many as in the 7 days before');
+    expect(comparison(800, 8, WEEK)).toBe('100 times as many as in the 7 days before');
   });
 });
 

@@ -1,4 +1,4 @@
-// Usage in numbers: ranges, comparisons, and the series of a chart.
+// Usage: ranges, comparisons, and the series of a chart.
 import type { Schema } from '../../lib/api';
 import { cost, count, duration } from '../../lib/format';
 
@@ -30,7 +30,7 @@ export const GROUPINGS: { value: By; title: string }[] = [
 export interface Metric {
   value: MetricName;
   title: string;
-  stacked: boolean; // parts of a whole; a latency is none
+  stacked: boolean; // groups add up to a total, unlike latencies
   format: (value: number) => string;
 }
 export const METRICS: Metric[] = [
@@ -55,7 +55,7 @@ export function readChoice(query: URLSearchParams): Choice {
   };
 }
 
-/** For a link: only what differs from the first view. */
+/** The query of a link, with only what differs from the default view. */
 export function writeChoice({ range, by, metric }: Choice): Record<string, string> {
   return {
     ...(range.value !== '7d' && { range: range.value }),
@@ -68,7 +68,7 @@ export function errorsOf(sum: { errors: Record<string, number> }): number {
   return Object.values(sum.errors).reduce((total, number) => total + number, 0);
 }
 
-/** `?` for calls without any known price, `$0.01+` for at least that. */
+/** The cost: `?` if no price is known, `$0.01+` for at least that much. */
 export function costOf(sum: Sum): string {
   if (!sum.calls_without_price) return cost(sum.cost_usd);
   return sum.cost_usd === 0 ? '?' : `${cost(sum.cost_usd)}+`;
@@ -83,7 +83,7 @@ export function tokensOf(sum: Sum, way: 'input_tokens' | 'output_tokens' | 'all'
   return `${brief ? count(tokens) : tokens.toLocaleString('en')}${known < answered ? '+' : ''}`;
 }
 
-/** A name for people: a folder's last two parts, and words for what is empty. */
+/** A display name: a folder's last two parts, and words for an empty name. */
 export function nameOf(by: string, name: string | null): string {
   if (name === null) return 'All others';
   if (name === '') return 'Not known';
@@ -91,8 +91,8 @@ export function nameOf(by: string, name: string | null): string {
   return name.split('/').filter(Boolean).slice(-2).join('/') || name;
 }
 
-/** What the period before had, of both periods and of this one: sums can be subtracted, medians cannot. */
-export function before(both: Sum, now: Sum): { calls: number; errors: number; tokens: number; cost: number | null } {
+/** The sums of the previous period: those of both periods minus this one's. Medians cannot be subtracted. */
+export function periodBefore(both: Sum, now: Sum): { calls: number; errors: number; tokens: number; cost: number | null } {
   const unpriced = both.calls_without_price > 0;
   return {
     calls: Math.max(0, both.calls - now.calls),
@@ -103,7 +103,7 @@ export function before(both: Sum, now: Sum): { calls: number; errors: number; to
 }
 
 /** `12% more than in the 7 days before` */
-export function compared(now: number, earlier: number, range: Range): string {
+export function comparison(now: number, earlier: number, range: Range): string {
   const period = `in the ${range.title} before`;
   if (earlier === 0) return now === 0 ? `none ${period} either` : `none ${period}`;
   const percent = Math.round((100 * (now - earlier)) / earlier);
@@ -115,7 +115,7 @@ export function compared(now: number, earlier: number, range: Range): string {
 export interface Line {
   name: string;
   values: (number | null)[];
-  total: number | null; // of the whole period; null where a sum means nothing
+  total: number | null; // of the whole period; null for values that cannot be added
 }
 export interface Chart {
   times: number[]; // the middle of each part, in seconds since 1970
@@ -125,16 +125,16 @@ export interface Chart {
 
 export const MOST_LINES = 6;
 
-/** The largest groups each, and all others together where that has a meaning. */
+/** A chart of the largest groups, with all others as one line if values can be added. */
 export function chartOf(series: Series, metric: Metric): Chart {
   const parts = Math.max(1, Math.round((series.until - series.since) / series.step));
   const times = Array.from({ length: parts }, (_, index) => series.since + (index + 0.5) * series.step);
   const lines = series.groups.map((group) => line(nameOf(series.by, group.name), valuesOf(group, metric.value), metric.stacked));
   if (metric.stacked) lines.sort((a, b) => (b.total ?? 0) - (a.total ?? 0));
-  const shown = lines.filter(({ total, values }) => (metric.stacked ? total : values.some((value) => value !== null)));
-  if (shown.length <= MOST_LINES + 1) return { times, step: series.step, lines: shown };
-  const rest = shown.slice(MOST_LINES);
-  const top = shown.slice(0, MOST_LINES);
+  const visible = lines.filter(({ total, values }) => (metric.stacked ? total : values.some((value) => value !== null)));
+  if (visible.length <= MOST_LINES + 1) return { times, step: series.step, lines: visible };
+  const rest = visible.slice(MOST_LINES);
+  const top = visible.slice(0, MOST_LINES);
   if (!metric.stacked) return { times, step: series.step, lines: top };
   const sums = times.map((_, index) => rest.reduce((sum, { values }) => sum + (values[index] ?? 0), 0));
   return { times, step: series.step, lines: [...top, line(`${rest.length} others`, sums, true)] };
@@ -154,7 +154,7 @@ function valuesOf(group: Schema['UsageSeriesGroup'], metric: MetricName): (numbe
   }
 }
 
-/** For bars on top of each other: the last line is drawn first and reaches to the top of all. */
+/** Cumulated values for stacked bars: the last line is drawn first and reaches the top. */
 export function stacked(lines: Line[]): number[][] {
   const sums: number[][] = [];
   lines.forEach(({ values }, index) => sums.push(values.map((value, part) => (value ?? 0) + (sums[index - 1]?.[part] ?? 0))));

@@ -1,15 +1,15 @@
-// What the screen shows, loaded again when the choice changes or calls have ended.
+// The screen's data, loaded again when the choice changes or calls have ended.
 import { api } from '../../lib/api';
 import type { By, Range, Report, Series, Sum } from './report';
 
-const PAUSE = 2000; // ms between two reads because of news
+const PAUSE = 2000; // ms from the end of a call to the next read
 
 export class Usage {
   report = $state.raw<Report | null>(null);
   both = $state.raw<Sum | null>(null); // this period and the one before
   series = $state.raw<Series | null>(null);
   error = $state.raw<unknown>(null);
-  private shown = ''; // the choice that the numbers are of
+  private shown = ''; // the choice that the numbers belong to
   private generation = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -35,11 +35,11 @@ export class Usage {
     } catch (error) {
       if (generation !== this.generation) return;
       this.error = error;
-      if (choice !== this.shown) this.report = this.both = this.series = null; // not numbers of another period under this one's title
+      if (choice !== this.shown) this.report = this.both = this.series = null; // no numbers of another period under this title
     }
   }
 
-  /** Calls have ended. */
+  /** Loads soon, because calls have ended. */
   soon(range: Range, by: By): void {
     this.timer ??= setTimeout(() => void this.load(range, by), PAUSE);
   }
