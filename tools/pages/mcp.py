@@ -27,7 +27,7 @@ def interfaces() -> str:
     ]
     default = client_timeouts.OTHERS
     rows.append(f"| others | {default.stdio} | {default.http} | {default.source} |")
-    head = "| client | seconds on stdio | on HTTP | where from |\n|---|---|---|---|\n"
+    head = "| client | seconds on stdio | on HTTP | source |\n|---|---|---|---|\n"
     return within("docs/internals/interfaces.md", limits=head + "\n".join(rows))
 
 
