@@ -18,6 +18,6 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def engine(home: Path) -> AsyncIterator[Engine]:
-    made = await open_engine(home)
-    yield made
-    await made.close()
+    opened_engine = await open_engine(home)
+    yield opened_engine
+    await opened_engine.close()

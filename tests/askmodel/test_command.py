@@ -20,7 +20,7 @@ from support.stdio_client import daemon_pid, kill_daemon
 pytestmark = pytest.mark.thorough  # left out of `make check`
 
 
-class Served:
+class ServiceProcess:
     def __init__(self, home: Path, env: dict[str, str], *args: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "counsel", "ask-service", *args],
@@ -58,27 +58,27 @@ def env(home: Path, fake_process: FakeProcess) -> Iterator[dict[str, str]]:
         os.kill(pid, signal.SIGKILL)
 
 
-Serve = Callable[..., Served]
+Serve = Callable[..., ServiceProcess]
 
 
 @pytest.fixture
 def serve(home: Path, env: dict[str, str]) -> Iterator[Serve]:
     """Starts services; none outlives its test."""
-    started: list[Served] = []
+    processes: list[ServiceProcess] = []
 
-    def start(*args: str, **more: str) -> Served:
-        started.append(Served(home, {**env, **more}, *args))
-        return started[-1]
+    def start(*args: str, **more: str) -> ServiceProcess:
+        processes.append(ServiceProcess(home, {**env, **more}, *args))
+        return processes[-1]
 
     yield start
-    for each in started:
-        each.end(signal.SIGKILL)
+    for process in processes:
+        process.end(signal.SIGKILL)
 
 
 def test_the_command_and_its_client(serve: Serve, fake_process: FakeProcess) -> None:
-    served = serve("--session", "mine")
-    assert (served.about["session"], Path(served.path).name) == ("mine", "ask-mine.sock")
-    client = AskClient(served.path)
+    service = serve("--session", "mine")
+    assert (service.about["session"], Path(service.path).name) == ("mine", "ask-mine.sock")
+    client = AskClient(service.path)
     pieces: list[str] = []
     answer = client.ask("gpt-5", "hello", session_tag="t", on_partial=lambda piece, _: pieces.append(piece))
     assert (answer.text, answer.session_tag) == ("gpt-5 says: hello", "t")
@@ -96,65 +96,65 @@ def test_the_command_and_its_client(serve: Serve, fake_process: FakeProcess) -> 
     pieces.clear()
     again = client.ask("auto", "hello", on_partial=hear, on_restart=lambda why: reports.append(why["reason"]))
     assert ("".join(pieces), again.text, reports) == (again.text, "good1 good2 good3", ["failed"])
-    with pytest.raises(AskError) as raised:
+    with pytest.raises(AskError) as excinfo:
         client.ask("no-such-model", "hello")
-    assert raised.value.code == "MODEL_NOT_FOUND"
-    assert served.end() == 0
-    assert not Path(served.path).exists()
+    assert excinfo.value.code == "MODEL_NOT_FOUND"
+    assert service.end() == 0
+    assert not Path(service.path).exists()
     with pytest.raises(AskError, match="cannot be reached"):
-        AskClient(served.path, patience=0.1).ask("gpt-5", "hello")
+        AskClient(service.path, patience=0.1).ask("gpt-5", "hello")
 
 
-def test_the_client_rides_over_a_killed_service(serve: Serve, fake_process: FakeProcess) -> None:
+def test_the_client_survives_a_killed_service(serve: Serve, fake_process: FakeProcess) -> None:
     fake_process.script(gate="never", gate_after=1, contains="ride on")
-    served = serve("--session", "mine")
-    got: list[str] = []
-    client = AskClient(served.path, timeout=90, patience=60)
-    asking = threading.Thread(target=lambda: got.append(client.ask("gpt-5", "ride on").text))
+    service = serve("--session", "mine")
+    answers: list[str] = []
+    client = AskClient(service.path, timeout=90, patience=60)
+    asking = threading.Thread(target=lambda: answers.append(client.ask("gpt-5", "ride on").text))
     asking.start()
     fake_process.wait_for(contains="ride on")
-    served.end(signal.SIGKILL)
+    service.end(signal.SIGKILL)
     fake_process.wait_for(contains="ride on", state="disconnected")  # what it had asked is stopped
-    assert Path(served.path).exists()  # left behind by the kill, taken over by the next
+    assert Path(service.path).exists()  # left behind by the kill, taken over by the next
     serve("--session", "mine")
     asking.join(90)
-    assert got == ["gpt-5 says: ride on"]
+    assert answers == ["gpt-5 says: ride on"]
 
 
-def test_a_dying_daemon_is_ridden_over(home: Path, serve: Serve, fake_process: FakeProcess) -> None:
+def test_a_request_survives_a_dying_daemon(home: Path, serve: Serve, fake_process: FakeProcess) -> None:
     fake_process.script(gate="never", contains="go on")
-    served = serve("--session", "mine")
-    got: list[str] = []
-    client = AskClient(served.path, timeout=90)
-    asking = threading.Thread(target=lambda: got.append(client.ask("gpt-5", "go on").text))
+    service = serve("--session", "mine")
+    answers: list[str] = []
+    client = AskClient(service.path, timeout=90)
+    asking = threading.Thread(target=lambda: answers.append(client.ask("gpt-5", "go on").text))
     asking.start()
     fake_process.wait_for(contains="go on")
     kill_daemon(home)
     asking.join(90)
-    assert got == ["gpt-5 says: go on"]
+    assert answers == ["gpt-5 says: go on"]
 
 
 def test_the_client_gives_up_in_time(serve: Serve, fake_process: FakeProcess) -> None:
     fake_process.script(gate="never")
-    served = serve()
-    with pytest.raises(AskError) as raised:
-        AskClient(served.path, timeout=1.0).ask("gpt-5", "hello")
-    assert raised.value.code == "TIMEOUT"
+    service = serve()
+    with pytest.raises(AskError) as excinfo:
+        AskClient(service.path, timeout=1.0).ask("gpt-5", "hello")
+    assert excinfo.value.code == "TIMEOUT"
     if fake_process.calls:  # on a busy machine the time may be over before the vendor is reached
         fake_process.wait_for(state="disconnected")
 
 
 def test_it_ends_with_its_parent(serve: Serve) -> None:
-    served = serve("--until-eof", "--standalone", SESSION_ID="of-the-host")
-    assert served.about["session"] == "of-the-host"
-    assert served.process.stdin is not None
-    served.process.stdin.close()
-    assert served.process.wait(20) == 0
-    assert not Path(served.path).exists()
+    service = serve("--until-eof", "--standalone", SESSION_ID="of-the-host")
+    assert service.about["session"] == "of-the-host"
+    assert service.process.stdin is not None
+    service.process.stdin.close()
+    assert service.process.wait(20) == 0
+    assert not Path(service.path).exists()
 
 
 def test_a_parent_without_a_pipe_gets_an_error(home: Path, env: dict[str, str]) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "counsel", "ask-service", "--until-eof", "--standalone"],
         env=env,
         cwd=home,
@@ -164,6 +164,6 @@ def test_a_parent_without_a_pipe_gets_an_error(home: Path, env: dict[str, str]) 
         check=False,
         timeout=60,
     )
-    assert done.returncode != 0
-    assert "--until-eof needs a pipe or terminal" in done.stderr
-    assert done.stdout == ""
+    assert process.returncode != 0
+    assert "--until-eof needs a pipe or terminal" in process.stderr
+    assert process.stdout == ""

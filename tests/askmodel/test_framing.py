@@ -28,14 +28,14 @@ from support.ask_service import Wire, service
 async def test_two_objects_without_a_line_end_are_two_requests(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         message = {"model": "gpt-5", "prompt": "hello"}
         both = [json.dumps({"requestId": name, "sessionTag": name, **message}) for name in ("a", "b")]
         wire.writer.write("".join(both).encode())
         wire.send("c", sessionTag="c")
-        got = await wire.lines(3)
-        assert {name: answer["text"] for name, answer in got.items()} == dict.fromkeys(
+        answers = await wire.lines(3)
+        assert {name: answer["text"] for name, answer in answers.items()} == dict.fromkeys(
             "abc", "gpt-5 says: hello"
         )
         wire.close()
@@ -62,9 +62,9 @@ def test_an_objects_end_is_found_however_it_is_split(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[start:end] for start, end in itertools.pairwise([0, *cuts, len(text)])]
     matches: list[bytes] = []
-    filled, split = NewlineInserter(), Splitter(matches.append, lambda _: None)
+    inserter, splitter = NewlineInserter(), Splitter(matches.append, lambda _: None)
     for piece in pieces:
-        split.feed(filled.feed(piece))
+        splitter.feed(inserter.feed(piece))
     assert [json.loads(line) for line in matches] == objects
 
 
@@ -76,15 +76,15 @@ def test_what_is_no_object_waits_for_its_line_end() -> None:
 @settings(deadline=None)
 @given(data=st.data(), texts=st.lists(st.text(max_size=40), min_size=1, max_size=6))
 def test_lines_split_anywhere_are_the_same_lines(data: st.DataObject, texts: list[str]) -> None:
-    sent = b"".join(encode({"prompt": text}) for text in texts)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=20)))
-    got: list[str] = []
-    split = Splitter(
-        lambda line: got.append(json.loads(line)["prompt"]), lambda too_long: pytest.fail(str(too_long))
+    stream = b"".join(encode({"prompt": text}) for text in texts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
+    prompts: list[str] = []
+    splitter = Splitter(
+        lambda line: prompts.append(json.loads(line)["prompt"]), lambda too_long: pytest.fail(str(too_long))
     )
-    for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
-        split.feed(sent[start:end])
-    assert got == texts
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        splitter.feed(stream[start:end])
+    assert prompts == texts
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -99,19 +99,19 @@ async def _split(sizes: list[int], text: str, home: Path) -> None:
     engine: Any = Echo()
     async with AskService(
         engine, ClientIdentity(env={"COUNSEL_HOME": str(home)}, cwd=home), "s", home
-    ) as served:
-        wire = await Wire.to(served.path)
-        whole = b"".join(encode({"requestId": f"{n}é", "model": "m", "prompt": text}) for n in range(3))
+    ) as ask_service:
+        wire = await Wire.to(ask_service.path)
+        stream = b"".join(encode({"requestId": f"{n}é", "model": "m", "prompt": text}) for n in range(3))
         at, turn = 0, 0
-        while at < len(whole):
+        while at < len(stream):
             size = sizes[turn % len(sizes)]
-            wire.writer.write(whole[at : at + size])
+            wire.writer.write(stream[at : at + size])
             await wire.writer.drain()
             await asyncio.sleep(0)
             at, turn = at + size, turn + 1
-        got = await wire.lines(3)
-        assert {line["text"] for line in got.values()} == {text}
-        assert set(got) == {"0é", "1é", "2é"}
+        answers = await wire.lines(3)
+        assert {line["text"] for line in answers.values()} == {text}
+        assert set(answers) == {"0é", "1é", "2é"}
         wire.close()
 
 
@@ -121,10 +121,10 @@ async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_clos
     monkeypatch.setattr(askmodel_service, "most_connections", lambda _: 2)
     engine: Any = Echo()
     identity = ClientIdentity(env={"COUNSEL_HOME": str(tmp_path)}, cwd=tmp_path)
-    async with AskService(engine, identity, "s", tmp_path) as served:
+    async with AskService(engine, identity, "s", tmp_path) as ask_service:
         wires = []
         for number in range(3):
-            wires.append(await Wire.to(served.path))
+            wires.append(await Wire.to(ask_service.path))
             wires[-1].send(f"first {number}")
             await wires[-1].line()
             for wire in wires[-2:]:  # two are allowed: both are served
@@ -155,12 +155,12 @@ class Echo:
 
 async def test_a_message_of_many_megabytes(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(size=5_000_000, times=None)
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("big", "x" * 300_000)  # what fits the model's window
         wire.send("small", "y", sessionTag="other")
-        got = await wire.lines(2)
-        assert [len(got[name]["text"]) for name in ("big", "small")] == [5_000_000, 5_000_000]
+        answers = await wire.lines(2)
+        assert [len(answers[name]["text"]) for name in ("big", "small")] == [5_000_000, 5_000_000]
         for size, code in ((10_000_000, "CONTEXT_LENGTH_EXCEEDED"), (20_000_000, "INVALID_ARGUMENT")):
             wire.writer.write(b'{"requestId": "wide", "model": "gpt-5", "prompt": "' + b"z" * size + b'"}\n')
             assert (await wire.line())["code"] == code

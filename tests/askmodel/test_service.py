@@ -20,24 +20,28 @@ from support.ask_service import Wire, service
 
 
 async def test_an_answer_has_converses_shape(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("askmodel_1", "hello", sessionTag="topic", timestamp="2026-01-01T12:00:00.000Z")
-        got = await wire.line()
-        assert (got["requestId"], got["text"], got["error"]) == ("askmodel_1", "gpt-5 says: hello", None)
-        assert got["sessionTag"] == "topic"
-        assert got["continuationId"].startswith("ask_")
+        reply = await wire.line()
+        assert (reply["requestId"], reply["text"], reply["error"]) == (
+            "askmodel_1",
+            "gpt-5 says: hello",
+            None,
+        )
+        assert reply["sessionTag"] == "topic"
+        assert reply["continuationId"].startswith("ask_")
         jobs = (await engine.recent()).to_json()["content"]["jobs"]
-        assert [(job["tool"], job["job_id"]) for job in jobs] == [("askModel", got["jobId"])]
+        assert [(job["tool"], job["job_id"]) for job in jobs] == [("askModel", reply["jobId"])]
         wire.close()
 
 
 async def test_a_question_may_have_a_limit_of_its_cost(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("askmodel_1", "hello", maxCostUsd=0.0001)
-        got = await wire.line()
-        assert (got["code"], got["details"]["limit_usd"]) == ("BUDGET_EXCEEDED", 0.0001)
+        reply = await wire.line()
+        assert (reply["code"], reply["details"]["limit_usd"]) == ("BUDGET_EXCEEDED", 0.0001)
         assert not fake_api.calls
         wire.close()
 
@@ -46,8 +50,8 @@ async def test_many_at_once_on_one_connection_in_the_order_of_their_ends(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:
     fake_api.script(contains="slow", gate="later")
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         for n in range(8):
             wire.send(f"r{n}", "slow" if n == 0 else f"p{n}", sessionTag=f"t{n}")
         quick = await wire.lines(7)
@@ -63,34 +67,34 @@ async def test_partial_text_comes_in_pieces_that_make_the_answer(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:
     fake_api.script(text="one two three four", deltas=4, gate="more", gate_after=1)
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("r", stream=True)
         reply = ""
-        got = await wire.line()
+        message = await wire.line()
         fake_api.open_gate("more")  # a piece was here before the answer was complete
-        while "partial" in got:
-            assert got["offset"] == len(reply)
-            reply += got["partial"]
-            got = await wire.line()
-        assert reply == got["text"] == "one two three four"
+        while "partial" in message:
+            assert message["offset"] == len(reply)
+            reply += message["partial"]
+            message = await wire.line()
+        assert reply == message["text"] == "one two three four"
         wire.close()
 
 
 async def test_discarded_text_is_marked_as_discarded(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1)
     fake_api.script(text="good1 good2 good3")
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("r", model="auto", stream=True)
         reply, reports = "", []
-        while "partial" in (got := await wire.line()):
-            reply = reply[: got["offset"]] + got["partial"]
-            reports += [got["restarted"]] if "restarted" in got else []
+        while "partial" in (message := await wire.line()):
+            reply = reply[: message["offset"]] + message["partial"]
+            reports += [message["restarted"]] if "restarted" in message else []
             fake_api.open_gate("fail")
-        assert reply == got["text"] == "good1 good2 good3"
+        assert reply == message["text"] == "good1 good2 good3"
         first, second = [call.model for call in fake_api.calls][:2]
-        assert [(each["model"], each["next"], each["reason"]) for each in reports] == [
+        assert [(report["model"], report["next"], report["reason"]) for report in reports] == [
             (first, second, "failed")
         ]
         wire.close()
@@ -124,14 +128,14 @@ async def test_discarded_text_is_marked_as_discarded(engine: Engine, fake_api: F
 async def test_a_bad_line_is_an_error_for_that_line_only(
     engine: Engine, fake_api: FakeAPI, home: Path, line: bytes, words: str
 ) -> None:
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("before", sessionTag="one")
         wire.writer.write(line + b"\n")
         wire.send("after", sessionTag="two")
-        got = await wire.lines(3)
-        assert got["before"]["text"] == got["after"]["text"] == "gpt-5 says: hello"
-        (bad,) = (answer for name, answer in got.items() if name not in {"before", "after"})
+        answers = await wire.lines(3)
+        assert answers["before"]["text"] == answers["after"]["text"] == "gpt-5 says: hello"
+        (bad,) = (answer for name, answer in answers.items() if name not in {"before", "after"})
         assert (bad["text"], bad["code"]) == (None, "INVALID_ARGUMENT")
         assert words in bad["error"]
         assert bad["requestId"] == ("a" if b'"requestId": "a"' in line else None)
@@ -141,9 +145,9 @@ async def test_a_bad_line_is_an_error_for_that_line_only(
 async def test_a_client_that_writes_no_line_end_is_answered(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:
-    async with service(engine, fake_api, home) as served:
+    async with service(engine, fake_api, home) as ask_service:
         for prompt in ("hello", 'a } in a text \\" {', "x" * 300_000):
-            wire = await Wire.to(served.path)
+            wire = await Wire.to(ask_service.path)
             message = {"requestId": "a", "model": "gpt-5", "prompt": prompt, "sessionTag": None}
             wire.writer.write(json.dumps(message).encode())
             assert (await wire.line())["text"] == f"gpt-5 says: {prompt}"
@@ -151,31 +155,33 @@ async def test_a_client_that_writes_no_line_end_is_answered(
 
 
 async def test_failures_are_errors_with_a_code(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
-    async with service(engine, fake_api, home, agent="codex", COUNSEL_MAX_ATTEMPTS="1") as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home, agent="codex", COUNSEL_MAX_ATTEMPTS="1") as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("none", model="no-such-model")
         wire.send("self", model="codex")
         wire.send("down", marked(status=500))
         wire.send("", "no name")
-        got = await wire.lines(4)
-        codes = {name: (line["text"], line["code"]) for name, line in got.items()}
+        answers = await wire.lines(4)
+        codes = {name: (line["text"], line["code"]) for name, line in answers.items()}
         assert codes == {
             "none": (None, "MODEL_NOT_FOUND"),
             "self": (None, "SELF_CONSULTATION"),
             "down": (None, "UPSTREAM_ERROR"),
             "": (None, "INVALID_ARGUMENT"),
         }
-        assert all(line["error"] for line in got.values())
+        assert all(line["error"] for line in answers.values())
         wire.close()
 
 
 async def test_a_call_has_a_time_limit(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(gate="never", gate_after=1)
-    async with service(engine, fake_api, home, REQUEST_TIMEOUT_MS="400", COUNSEL_MAX_ATTEMPTS="1") as served:
-        wire = await Wire.to(served.path)
+    async with service(
+        engine, fake_api, home, REQUEST_TIMEOUT_MS="400", COUNSEL_MAX_ATTEMPTS="1"
+    ) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("r")
-        got = await wire.line()
-        assert (got["text"], got["code"]) == (None, "TIMEOUT")
+        reply = await wire.line()
+        assert (reply["text"], reply["code"]) == (None, "TIMEOUT")
         wire.close()
 
 
@@ -183,12 +189,12 @@ async def test_a_name_in_use_is_refused_and_its_first_answer_comes(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:
     fake_api.script(gate="go")
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("same")
         wire.send("same")
-        refused = await wire.line()
-        assert (refused["requestId"], refused["code"]) == (None, "INVALID_ARGUMENT")
+        reply = await wire.line()
+        assert (reply["requestId"], reply["code"]) == (None, "INVALID_ARGUMENT")
         fake_api.open_gate("go")
         assert (await wire.line())["text"] == "gpt-5 says: hello"
         wire.close()
@@ -196,8 +202,8 @@ async def test_a_name_in_use_is_refused_and_its_first_answer_comes(
 
 async def test_hanging_up_stops_the_call_upstream(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(gate="never", gate_after=1)
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("r", stream=True)
         assert "partial" in await wire.line()
         wire.close()
@@ -210,15 +216,15 @@ async def test_hanging_up_stops_the_call_upstream(engine: Engine, fake_api: Fake
 
 async def test_one_request_can_be_cancelled(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(contains="stop me", gate="never", gate_after=1)
-    async with service(engine, fake_api, home) as served:
-        wire = await Wire.to(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        wire = await Wire.to(ask_service.path)
         wire.send("one", "stop me", stream=True, sessionTag="one")
         assert "partial" in await wire.line()
         wire.writer.write(encode({"requestId": "one", "cancel": True}))
-        got = await wire.line()
-        while "partial" in got:
-            got = await wire.line()
-        assert (got["requestId"], got["text"], got["code"]) == ("one", None, "CANCELLED")
+        message = await wire.line()
+        while "partial" in message:
+            message = await wire.line()
+        assert (message["requestId"], message["text"], message["code"]) == ("one", None, "CANCELLED")
         await fake_api.wait_for(state="disconnected")
         wire.send("two", sessionTag="two")
         assert (await wire.line())["text"] == "gpt-5 says: hello"
@@ -226,12 +232,15 @@ async def test_one_request_can_be_cancelled(engine: Engine, fake_api: FakeAPI, h
 
 
 async def test_sessions_are_isolated(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
-    async with service(engine, fake_api, home, "one") as one, service(engine, fake_api, home, "two") as two:
-        assert one.path != two.path
+    async with (
+        service(engine, fake_api, home, "one") as first,
+        service(engine, fake_api, home, "two") as second,
+    ):
+        assert first.path != second.path
         threads = []
-        for served in (one, two, one):
-            wire = await Wire.to(served.path)
-            wire.send("r", f"in {served.session}", sessionTag="topic")
+        for ask_service in (first, second, first):
+            wire = await Wire.to(ask_service.path)
+            wire.send("r", f"in {ask_service.session}", sessionTag="topic")
             threads.append((await wire.line())["continuationId"])
             wire.close()
         assert threads[0] == threads[2] != threads[1]
@@ -247,8 +256,8 @@ def left(folder: Path) -> list[str]:
 
 
 async def test_a_socket_is_private_and_gone_at_the_end(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
-    async with service(engine, fake_api, home) as served:
-        at = Path(served.path)
+    async with service(engine, fake_api, home) as ask_service:
+        at = Path(ask_service.path)
         assert [mode(path) for path in (at, at.parent)] == [0o600, 0o700]
         with pytest.raises(Conflict, match="already has a socket"):
             await service(engine, fake_api, home).__aenter__()
@@ -262,10 +271,10 @@ async def test_what_a_killed_service_left_is_removed(engine: Engine, fake_api: F
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(run / f"ask-{name}.sock"))
         (run / f"ask-{name}.sock.lock").touch()
-    async with service(engine, fake_api, home) as served:
+    async with service(engine, fake_api, home) as ask_service:
         assert left(run) == ["ask-s1.sock", "ask-s1.sock.lock"]
         sweep(run)
-        wire = await Wire.to(served.path)
+        wire = await Wire.to(ask_service.path)
         wire.send("r")
         assert (await wire.line())["error"] is None
         wire.close()
@@ -277,9 +286,9 @@ async def test_long_paths_and_names(engine: Engine, fake_api: FakeAPI, tmp_path:
     deep.mkdir()
     paths = set()
     for session in ("x" * 64, "x" * 63 + "y"):
-        async with service(engine, fake_api, deep, session) as served:
-            paths.add(served.path)
-            wire = await Wire.to(served.path)
+        async with service(engine, fake_api, deep, session) as ask_service:
+            paths.add(ask_service.path)
+            wire = await Wire.to(ask_service.path)
             wire.send("r")
             assert (await wire.line())["text"] == "gpt-5 says: hello"
             wire.close()

@@ -37,8 +37,8 @@ class Document:
         return {"content": self.content}
 
     @classmethod
-    def from_json(cls, shown: dict[str, Any]) -> Document:
-        return cls(shown["content"])
+    def from_json(cls, document: dict[str, Any]) -> Document:
+        return cls(document["content"])
 
 
 async def _simple(_call: Any, _arguments: Any) -> Document:
@@ -59,10 +59,10 @@ async def _progress(call: Any, _arguments: Any) -> Document:
 
 def diagnose() -> None:
     runs = {"test_simple_text": _simple, "test_error_handling": _error, "test_tool_with_progress": _progress}
-    for name, run in runs.items():
+    for name, handler in runs.items():
         tools.TOOLS[name] = Tool(
             name=name,
-            run=run,
+            run=handler,
             text=lambda result: result.content,
             description="For the conformance suite.",
             properties={},
@@ -73,13 +73,13 @@ def diagnose() -> None:
 
 async def main(home: Path) -> None:
     diagnose()
-    loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
+    config = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN})
     engine = await open_engine(home)
-    application = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+    application = app.build(engine, config, host="127.0.0.1", secret=TOKEN)
 
     async def with_token(scope: Any, receive: Any, send: Any) -> None:
-        authorized = (b"authorization", f"Bearer {TOKEN}".encode())
-        await application.app({**scope, "headers": [*scope["headers"], authorized]}, receive, send)
+        header = (b"authorization", f"Bearer {TOKEN}".encode())
+        await application.app({**scope, "headers": [*scope["headers"], header]}, receive, send)
 
     def announce(_: str, port: int) -> None:
         sys.stdout.write(f"http://localhost:{port}/mcp\n")

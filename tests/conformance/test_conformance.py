@@ -84,8 +84,8 @@ def test_a_scenario_of_the_conformance_suite_passes(
     results: Any, name: str, version: str | None, scenario: str
 ) -> None:
     checks = results(name, version)[scenario]
-    failed = [check for check in checks if check["status"] == "FAILURE" and not _untestable(check)]
-    assert not failed, json.dumps(failed, indent=1)
+    failures = [check for check in checks if check["status"] == "FAILURE" and not _untestable(check)]
+    assert not failures, json.dumps(failures, indent=1)
     assert any(check["status"] == "SUCCESS" for check in checks)
 
 

@@ -62,7 +62,7 @@ async def test_another_user_is_refused(path: str, monkeypatch: pytest.MonkeyPatc
         [b'@{"hello":{"role":"engine"}}', b'@{"nothing":1}'],
     ],
 )
-async def test_what_is_not_understood_ends_this_connection_alone(path: str, lines: list[bytes]) -> None:
+async def test_input_that_cannot_be_parsed_ends_this_connection_alone(path: str, lines: list[bytes]) -> None:
     assert "refused" in (await exchange(path, *lines))[-1]
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b'@{"hello":{"role":"engine"}}\n{"id":1,"method":"recent","params":{"limit":1}}\n')
@@ -81,7 +81,7 @@ async def test_a_bad_request_gets_an_error(path: str) -> None:
     await writer.wait_closed()
 
 
-async def test_nothing_is_made_again_while_a_folder_may_still_be_in_removal(tmp_path: Path) -> None:
+async def test_nothing_is_recreated_while_a_folder_may_still_be_in_removal(tmp_path: Path) -> None:
     """An `rm -r` removes file by file: what we made again in between would make it fail."""
     files = DaemonFiles(tmp_path)
     files.take()

@@ -24,10 +24,10 @@ async def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     monkeypatch.setenv("COUNSEL_HOME", str(tmp_path))
     monkeypatch.setenv("COUNSEL_TOKEN", "a-token-for-the-console")
     engine: Any = FakeEngine()
-    made = DaemonConsole(engine, tmp_path)
-    made._file.parent.mkdir(parents=True, exist_ok=True)
-    yield made
-    await made.close(for_good=False)
+    daemon_console = DaemonConsole(engine, tmp_path)
+    daemon_console._file.parent.mkdir(parents=True, exist_ok=True)
+    yield daemon_console
+    await daemon_console.close(for_good=False)
 
 
 @contextmanager
@@ -54,12 +54,12 @@ async def test_a_console_opens_once_and_its_port_is_remembered(
     console: DaemonConsole, tmp_path: Path
 ) -> None:
     port = free()
-    opened = await console.open({}, tmp_path, port)
-    assert opened["port"] == port
-    assert opened["url"] == f"http://127.0.0.1:{port}"
+    reply = await console.open({}, tmp_path, port)
+    assert reply["port"] == port
+    assert reply["url"] == f"http://127.0.0.1:{port}"
     assert await status(port) == 200
     again = await console.open({}, tmp_path)
-    assert (again["port"], again["key"] != opened["key"]) == (port, True)
+    assert (again["port"], again["key"] != reply["key"]) == (port, True)
     assert (note(console)["port"], note(console)["open"], note(console)["project"]) == (
         port,
         True,
@@ -79,12 +79,12 @@ async def test_a_port_that_is_wanted_exactly_and_taken_is_refused(
     assert not console.in_use
 
 
-async def test_the_port_of_last_time_is_only_a_wish(console: DaemonConsole, tmp_path: Path) -> None:
+async def test_the_last_port_is_used_only_if_it_is_free(console: DaemonConsole, tmp_path: Path) -> None:
     with taken() as port:
         console._file.write_text(json.dumps({"port": port, "at": time.time(), "open": True, "project": "/"}))
-        opened = await console.open({}, tmp_path)
-        assert opened["port"] != port
-    assert await status(opened["port"]) == 200
+        reply = await console.open({}, tmp_path)
+        assert reply["port"] != port
+    assert await status(reply["port"]) == 200
 
 
 async def test_another_port_closes_the_one_before(console: DaemonConsole, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ async def test_the_next_daemon_opens_it_again_if_a_page_may_look_for_it(
     console: DaemonConsole, tmp_path: Path, fields: dict[str, Any], opens: bool
 ) -> None:
     port = free()
-    known = {"port": port, "at": time.time() - 60, "open": True, "project": str(tmp_path), **fields}
-    console._file.write_text(json.dumps(known))
+    content = {"port": port, "at": time.time() - 60, "open": True, "project": str(tmp_path), **fields}
+    console._file.write_text(json.dumps(content))
     await console.reopen()
     if opens:
         assert await status(port) == 200
@@ -141,7 +141,7 @@ async def test_a_page_that_is_open_is_noted_now_and_then(
     assert note(console)["open"] is True
 
 
-async def test_a_port_is_held_for_who_has_it_and_not_for_others(
+async def test_holding_another_port_than_the_open_one_returns_at_once(
     console: DaemonConsole, tmp_path: Path
 ) -> None:
     await console.hold({}, tmp_path, free() + 1_000_000)  # it is another port: nothing to wait for

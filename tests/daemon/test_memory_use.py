@@ -49,5 +49,5 @@ async def test_front_and_daemon_are_small_also_with_large_answers(
             "consensus", prompt="large", models=list(THREE), enable_cross_feedback=False
         )
         assert content["structuredContent"]["successful_initial_responses"] == 3
-        assert (added := resident(daemon) - before) <= 60, added
+        assert (growth := resident(daemon) - before) <= 60, growth
         assert (front := resident(client.process.pid)) <= 15, front

@@ -74,10 +74,10 @@ async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) ->
     client, first = await begin(home)
     move(home)
     await ended(first)
-    async with StdioClient(moved := home.with_name("moved")) as new:
+    async with StdioClient(new_home := home.with_name("moved")) as new:
         await new.initialize()
         assert await new.text("echo") == "echo"
-        kill_daemon(moved)
+        kill_daemon(new_home)
     assert not home.exists()
     home.mkdir()
     await client.__aexit__()
@@ -112,8 +112,8 @@ async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_ne
         assert (await asyncio.wait_for(answer, 30))["result"]["structuredContent"]["content"].startswith(
             "key "
         )
-        shown = (await asyncio.wait_for(waiting, 30))["result"]["structuredContent"]
-        assert shown["content"].startswith(str(home))
+        document = (await asyncio.wait_for(waiting, 30))["result"]["structuredContent"]
+        assert document["content"].startswith(str(home))
         await ended(first)
         assert daemon_pid(home) == second
     await client.__aexit__()
@@ -137,7 +137,7 @@ def remove_run(run: Path) -> None:
 
 
 @pytest.mark.parametrize("remove", [remove_socket, replace_socket, remove_lock, remove_run])
-async def test_a_file_that_is_deleted_is_made_again_and_there_is_one_daemon(
+async def test_a_deleted_file_is_recreated_and_there_is_one_daemon(
     home: Path, remove: Callable[[Path], None]
 ) -> None:
     client, first = await begin(home)
@@ -172,7 +172,7 @@ async def test_a_client_that_comes_before_that_is_served_and_one_daemon_remains(
     await client.__aexit__()
 
 
-async def test_the_folder_in_tmp_is_made_again_after_a_cleaner(tmp_path: Path) -> None:
+async def test_the_folder_in_tmp_is_recreated_after_a_cleaner(tmp_path: Path) -> None:
     (home := tmp_path / ("x" * 100)).mkdir()
     client, first = await begin(home)
     short = Path(run_paths.socket(str(home)))
@@ -187,7 +187,7 @@ async def test_the_folder_in_tmp_is_made_again_after_a_cleaner(tmp_path: Path) -
     assert not short.exists()
 
 
-def test_what_cleans_tmp_by_age_finds_the_files_young(
+def test_files_are_touched_so_that_tmp_cleaners_keep_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = daemon_files.DaemonFiles(tmp_path)
@@ -200,7 +200,7 @@ def test_what_cleans_tmp_by_age_finds_the_files_young(
     files.release()
 
 
-def test_a_lock_that_is_made_again_leaves_no_descriptor_open(tmp_path: Path) -> None:
+def test_a_recreated_lock_leaves_no_descriptor_open(tmp_path: Path) -> None:
     files = daemon_files.DaemonFiles(tmp_path)
     files.take()
     before = len(list(Path("/dev/fd").iterdir()))
@@ -229,13 +229,13 @@ def test_a_socket_that_is_another_daemons_is_not_removed(tmp_path: Path) -> None
 
 def test_what_killed_daemons_left_is_swept(tmp_path: Path) -> None:
     files = daemon_files.DaemonFiles(tmp_path)
-    left, other = Path(f"{files.socket}.12345"), Path(f"{files.socket}.kept")
-    left.touch()
-    other.touch()
+    leftover, unrelated = Path(f"{files.socket}.12345"), Path(f"{files.socket}.kept")
+    leftover.touch()
+    unrelated.touch()
     files.take()
     files.listen().close()
-    assert not left.exists()
-    assert other.exists()
+    assert not leftover.exists()
+    assert unrelated.exists()
     files.release()
 
 

@@ -32,10 +32,10 @@ async def test_a_job_whose_daemon_does_not_answer_is_named_and_kept(
     monkeypatch.setattr(rpc_client, "START_TIMEOUT", 0.2)
     silent, _ = bind(files.socket)  # accepts connections, and nobody is behind it
     await daemon.close()
-    with silent, pytest.raises(Internal, match="cannot be reached") as failed:
+    with silent, pytest.raises(Internal, match="cannot be reached") as excinfo:
         await asyncio.wait_for(waiting, 30)
-    assert job in str(failed.value.hint)
-    assert "continues as soon as a daemon runs" in str(failed.value.hint)
+    assert job in str(excinfo.value.hint)
+    assert "continues as soon as a daemon runs" in str(excinfo.value.hint)
     assert (home / "run" / "kept" / job).exists()
     await remote.close()
     files.release()

@@ -64,7 +64,7 @@ async def test_a_background_job_continues_without_its_client() -> None:
     assert [job.status for job in engine.jobs.values()] == ["processing"]
 
 
-async def test_a_defect_is_an_answer_and_not_silence() -> None:
+async def test_an_internal_error_is_answered() -> None:
     messages: list[bytes] = []
     rpc_server = RpcServer(SlowDisk(), messages.append, dict, lambda _: None)
     rpc_server.line(b'{"id": 7, "method": "recent", "params": {"limit": 1}}')

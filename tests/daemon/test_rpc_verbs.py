@@ -29,11 +29,11 @@ class Engine:
         self.failure: CounselError | None = None
         self.hangs = False
 
-    def _note(self, *what: object) -> Any:
-        self.asked.append(what)
+    def _note(self, *call: object) -> Any:
+        self.asked.append(call)
         if self.failure:
             raise self.failure
-        return SimpleNamespace(to_json=lambda: {"did": what[0]}, with_outcomes=lambda: [{"job_id": "j"}])
+        return SimpleNamespace(to_json=lambda: {"did": call[0]}, with_outcomes=lambda: [{"job_id": "j"}])
 
     async def submit(self, request: object, caller: Any, *, background: bool, key: str) -> str:
         self._note("submit", type(request).__name__, caller.client, background, key)
@@ -101,7 +101,7 @@ def program() -> Program:
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "asked", "result"),
+    ("method", "params", "engine_call", "result"),
     [
         ("wait", {"job_id": "j"}, ("wait", "j"), {"did": "wait"}),
         ("accepted", {"job_id": "j"}, ("accepted", "j"), {"did": "accepted"}),
@@ -113,13 +113,13 @@ def program() -> Program:
     ],
 )
 async def test_a_method_asks_the_engine(
-    program: Program, method: str, params: dict[str, Any], asked: tuple[object, ...], result: object
+    program: Program, method: str, params: dict[str, Any], engine_call: tuple[object, ...], result: object
 ) -> None:
     assert await program.ask(method, 9, **params) == {"id": 9, "result": result}
-    assert program.engine.asked == [asked]
+    assert program.engine.asked == [engine_call]
 
 
-async def test_a_daemon_tells_its_state_and_ends_when_it_is_asked_to(program: Program) -> None:
+async def test_a_daemon_reports_its_state_and_ends_on_request(program: Program) -> None:
     assert (await program.ask("daemon_status"))["result"] == {"pid": 7}
     assert (await program.ask("daemon_stop"))["result"] == {"stopped": True}
     await asyncio.sleep(0)
@@ -176,11 +176,11 @@ async def test_nobody_waits_for_a_background_job(program: Program) -> None:
         (b'{"id":1,"method":"recent","params":null}', False),
     ],
 )
-def test_what_a_daemon_that_leaves_still_takes(program: Program, line: bytes, concerns: bool) -> None:
+def test_which_requests_concern_own_jobs(program: Program, line: bytes, concerns: bool) -> None:
     assert program.server.concerns_own_job(line) == concerns
 
 
-async def test_a_failure_is_told_as_it_is(program: Program) -> None:
+async def test_a_failure_is_passed_on_unchanged(program: Program) -> None:
     program.engine.failure = NotFound("There is none.", hint="Look.")
     assert (await program.ask("status", any_id="j", full_history=False))["error"] == {
         "error": "There is none.", "code": "NOT_FOUND", "hint": "Look."

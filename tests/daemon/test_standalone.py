@@ -28,7 +28,7 @@ sys.exit(serve("claude", open_engine))
 COMMAND = [sys.executable, "-c", PROGRAM]
 
 
-async def test_it_answers_as_the_daemon_would(home: Path) -> None:
+async def test_standalone_answers_as_the_daemon_would(home: Path) -> None:
     async with StdioClient(home, command=COMMAND, KEY_OF_MINE="k", OPENAI_API_KEY="sk-one") as client:
         await client.initialize(name="anything")
         assert await client.text("env OPENAI_API_KEY") == f"sk-one|{home}|anything|claude"
@@ -37,15 +37,15 @@ async def test_it_answers_as_the_daemon_would(home: Path) -> None:
 
 
 def test_only_messages_are_on_stdout_and_only_we_read_stdin(home: Path) -> None:
-    asked = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
-    done = subprocess.run(
-        COMMAND, input=asked, env=_environment(home), capture_output=True, text=True, timeout=60, check=True
+    request = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+    process = subprocess.run(
+        COMMAND, input=request, env=_environment(home), capture_output=True, text=True, timeout=60, check=True
     )
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+    assert [json.loads(line) for line in process.stdout.splitlines()] == [
         {"jsonrpc": "2.0", "id": 1, "result": {}}
     ]
-    assert "noise" in done.stderr
-    assert "stdin has ''" in done.stderr
+    assert "noise" in process.stderr
+    assert "stdin has ''" in process.stderr
 
 
 def test_a_client_that_reads_nothing_does_not_keep_it_alive(home: Path) -> None:

@@ -22,19 +22,19 @@ async def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--host", action="store_true", help="start and stop fakes as the lines of stdin say")
     options = parser.parse_args()
-    ended = asyncio.Event()
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, ended.set)
+        loop.add_signal_handler(number, stop.set)
     if options.host:
         host = asyncio.create_task(serve_lines())
-        host.add_done_callback(lambda _: ended.set())
-        await ended.wait()
+        host.add_done_callback(lambda _: stop.set())
+        await stop.wait()
         host.cancel()
         return
     fake = await FakeAPI().start(options.port)
     reply(addresses(fake))
-    await ended.wait()
+    await stop.wait()
     await fake.stop()
 
 

@@ -84,18 +84,18 @@ KIND = {
 }
 
 
-def answer(parsed: ParsedRequest, behaviour: Behaviour, number: int) -> Answer:
-    calls = _calls(parsed, behaviour, number)
-    text = "" if calls and behaviour.text is None else _text(parsed, behaviour)
+def answer(question: ParsedRequest, behaviour: Behaviour, number: int) -> Answer:
+    calls = _calls(question, behaviour, number)
+    text = "" if calls and behaviour.text is None else _text(question, behaviour)
     return Answer(
         id=f"fake_{number}",
-        model=parsed.model,
+        model=question.model,
         text=_pieces(text, behaviour),
         thinking=_pieces(behaviour.thinking or "", behaviour),
         calls=calls,
         sources=[dict(source) for source in behaviour.sources],
         usage={
-            "input": len(parsed.text.split()),
+            "input": len(question.text.split()),
             "output": len(text.split()),
             "reasoning": 0,
             "cache_read": 0,
@@ -103,17 +103,17 @@ def answer(parsed: ParsedRequest, behaviour: Behaviour, number: int) -> Answer:
             **behaviour.usage,
         },
         finish=behaviour.finish or ("tool_calls" if calls else "stop"),
-        wants_usage=parsed.wants_usage,
+        wants_usage=question.wants_usage,
         reasoning_field=behaviour.reasoning_field,
     )
 
 
-def failure(parsed: ParsedRequest, behaviour: Behaviour, key: str) -> Failure:
+def failure(question: ParsedRequest, behaviour: Behaviour, key: str) -> Failure:
     kind = behaviour.error or KIND.get(behaviour.status or 500, "server")
     return Failure(
         kind=kind,
         status=behaviour.status or STATUS[kind],
-        model=parsed.model,
+        model=question.model,
         key=key,
         message=behaviour.message,
         retry_after=behaviour.retry_after,
@@ -121,24 +121,24 @@ def failure(parsed: ParsedRequest, behaviour: Behaviour, key: str) -> Failure:
     )
 
 
-def _calls(parsed: ParsedRequest, behaviour: Behaviour, number: int) -> list[dict[str, Any]]:
+def _calls(question: ParsedRequest, behaviour: Behaviour, number: int) -> list[dict[str, Any]]:
     """The next round: a request with N rounds of tool results gets round N, and the text after the last."""
     rounds = behaviour.rounds
-    if parsed.tool_rounds >= len(rounds):
+    if question.tool_rounds >= len(rounds):
         return []
     return [
         {"id": f"call_{number}_{index}", "arguments": {}, **call}
-        for index, call in enumerate(rounds[parsed.tool_rounds])
+        for index, call in enumerate(rounds[question.tool_rounds])
     ]
 
 
-def _text(parsed: ParsedRequest, behaviour: Behaviour) -> str:
+def _text(question: ParsedRequest, behaviour: Behaviour) -> str:
     if behaviour.size is not None:
         line = "All work and no play makes a dull model. "
         return (line * (behaviour.size // len(line) + 1))[: behaviour.size]
     if behaviour.text is not None:
         return behaviour.text
-    return f"{parsed.model} says: {without_marker(parsed.text)}"
+    return f"{question.model} says: {without_marker(question.text)}"
 
 
 def _pieces(text: str, behaviour: Behaviour) -> list[str]:

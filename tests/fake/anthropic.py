@@ -50,15 +50,19 @@ def plain(answer: Answer) -> dict[str, Any]:
 
 
 def frames(answer: Answer) -> list[Frame]:
-    made: list[dict[str, Any]] = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {**_message(answer), "usage": _usage(answer, 1)}}
     ]
     for index, block in enumerate(_blocks(answer)):
-        made += [{**event, "index": index} for event in _block_events(answer, block)]
-    ended = {"stop_reason": FINISH[answer.finish], "stop_sequence": None}
-    made.append({"type": "message_delta", "delta": ended, "usage": {"output_tokens": answer.usage["output"]}})
-    made.append({"type": "message_stop"})
-    return [Frame(event, event=event["type"], delta=event["type"] == "content_block_delta") for event in made]
+        events += [{**event, "index": index} for event in _block_events(answer, block)]
+    delta = {"stop_reason": FINISH[answer.finish], "stop_sequence": None}
+    events.append(
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer.usage["output"]}}
+    )
+    events.append({"type": "message_stop"})
+    return [
+        Frame(event, event=event["type"], delta=event["type"] == "content_block_delta") for event in events
+    ]
 
 
 def _message(answer: Answer) -> dict[str, Any]:
@@ -76,8 +80,8 @@ def _message(answer: Answer) -> dict[str, Any]:
 def _blocks(answer: Answer) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     if answer.thinking:
-        thought = "".join(answer.thinking)
-        blocks.append({"type": "thinking", "thinking": thought, "signature": "fake-signature"})
+        thinking = "".join(answer.thinking)
+        blocks.append({"type": "thinking", "thinking": thinking, "signature": "fake-signature"})
     if answer.sources:
         result = [
             {
@@ -109,24 +113,24 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _block_events(answer: Answer, block: dict[str, Any]) -> list[dict[str, Any]]:
-    opened = {**block}
+    start = {**block}
     deltas: list[dict[str, Any]] = []
     if block["type"] == "thinking":
-        opened.update(thinking="", signature="")
+        start.update(thinking="", signature="")
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in answer.thinking]
         deltas.append({"type": "signature_delta", "signature": block["signature"]})
     elif block["type"] == "text":
-        opened["text"] = ""
+        start["text"] = ""
         deltas = [{"type": "text_delta", "text": piece} for piece in answer.text]
-        if "citations" in opened:
-            opened["citations"] = []
+        if "citations" in start:
+            start["citations"] = []
             deltas += [{"type": "citations_delta", "citation": note} for note in block["citations"]]
     elif block["type"] in {"tool_use", "server_tool_use"}:
-        opened["input"] = {}
+        start["input"] = {}
         value = json.dumps(block["input"])
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *halves(value))]
     return [
-        {"type": "content_block_start", "content_block": opened},
+        {"type": "content_block_start", "content_block": start},
         *({"type": "content_block_delta", "delta": delta} for delta in deltas),
         {"type": "content_block_stop"},
     ]
@@ -144,12 +148,12 @@ def _citation(source: dict[str, str]) -> dict[str, Any]:
 
 def _usage(answer: Answer, output: int) -> dict[str, Any]:
     usage = answer.usage
-    written = usage["cache_write"]
+    cache_write = usage["cache_write"]
     return {
-        "input_tokens": usage["input"] - usage["cache_read"] - written,
-        "cache_creation_input_tokens": written,
+        "input_tokens": usage["input"] - usage["cache_read"] - cache_write,
+        "cache_creation_input_tokens": cache_write,
         "cache_read_input_tokens": usage["cache_read"],
-        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": written},
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": cache_write},
         "output_tokens": output,
         "service_tier": "standard",
     }

@@ -34,9 +34,9 @@ def plain(answer: Answer) -> dict[str, Any]:
 
 def frames(answer: Answer) -> list[Frame]:
     pieces = [*_thoughts(answer), *({"text": piece} for piece in answer.text), *_calls(answer)]
-    made = [Frame(_chunk(answer, [part]), delta=True) for part in pieces[:-1]]
-    made.append(Frame(_chunk(answer, pieces[-1:] or [{"text": ""}], last=True), delta=True))
-    return made
+    chunks = [Frame(_chunk(answer, [part]), delta=True) for part in pieces[:-1]]
+    chunks.append(Frame(_chunk(answer, pieces[-1:] or [{"text": ""}], last=True), delta=True))
+    return chunks
 
 
 def _thoughts(answer: Answer) -> list[dict[str, Any]]:
@@ -74,16 +74,16 @@ def _chunk(answer: Answer, parts: list[dict[str, Any]], *, last: bool = False) -
 
 def _usage(answer: Answer) -> dict[str, Any]:
     usage = answer.usage
-    shown = {
+    document = {
         "promptTokenCount": usage["input"],
         "candidatesTokenCount": usage["output"] - usage["reasoning"],
         "totalTokenCount": usage["input"] + usage["output"],
     }
     if usage["reasoning"]:
-        shown["thoughtsTokenCount"] = usage["reasoning"]
+        document["thoughtsTokenCount"] = usage["reasoning"]
     if usage["cache_read"]:
-        shown["cachedContentTokenCount"] = usage["cache_read"]
-    return shown
+        document["cachedContentTokenCount"] = usage["cache_read"]
+    return document
 
 
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────────

@@ -60,28 +60,28 @@ def plain(answer: Answer) -> dict[str, Any]:
 
 
 def frames(answer: Answer) -> list[Frame]:
-    def chunk(delta: dict[str, Any], finish: str | None = None, *, counted: bool = False) -> Frame:
+    def chunk(delta: dict[str, Any], finish: str | None = None, *, is_delta: bool = False) -> Frame:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return Frame({**_head(answer), "choices": [choice]}, delta=counted)
+        return Frame({**_head(answer), "choices": [choice]}, delta=is_delta)
 
-    made = [chunk({"role": "assistant", "content": ""})]
-    made += [chunk(_thinking(piece, answer.reasoning_field), counted=True) for piece in answer.thinking]
-    made += [chunk({"content": piece}, counted=True) for piece in answer.text]
+    chunks = [chunk({"role": "assistant", "content": ""})]
+    chunks += [chunk(_thinking(piece, answer.reasoning_field), is_delta=True) for piece in answer.thinking]
+    chunks += [chunk({"content": piece}, is_delta=True) for piece in answer.text]
     for index, call in enumerate(answer.calls):
-        whole = _call(call)
+        tool_call = _call(call)
         name = {"name": call["name"], "arguments": ""}
-        made.append(chunk({"tool_calls": [{**whole, "index": index, "function": name}]}, counted=True))
-        for piece in halves(whole["function"]["arguments"]):
-            made.append(
-                chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, counted=True)
+        chunks.append(chunk({"tool_calls": [{**tool_call, "index": index, "function": name}]}, is_delta=True))
+        for piece in halves(tool_call["function"]["arguments"]):
+            chunks.append(
+                chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}, is_delta=True)
             )
     if answer.sources:
-        made.append(chunk({"annotations": [_annotation(source) for source in answer.sources]}))
-    made.append(chunk({}, FINISH[answer.finish]))
+        chunks.append(chunk({"annotations": [_annotation(source) for source in answer.sources]}))
+    chunks.append(chunk({}, FINISH[answer.finish]))
     if answer.wants_usage:
-        made.append(Frame({**_head(answer), "choices": [], "usage": usage(answer)}))
-    made.append(Frame("[DONE]"))
-    return made
+        chunks.append(Frame({**_head(answer), "choices": [], "usage": usage(answer)}))
+    chunks.append(Frame("[DONE]"))
+    return chunks
 
 
 def usage(answer: Answer) -> dict[str, Any]:

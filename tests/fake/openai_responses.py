@@ -34,23 +34,23 @@ def plain(answer: Answer) -> dict[str, Any]:
 
 
 def frames(answer: Answer) -> list[Frame]:
-    started = _response(answer, "in_progress", [])
-    made = [("response.created", {"response": started}), ("response.in_progress", {"response": started})]
+    response = _response(answer, "in_progress", [])
+    events = [("response.created", {"response": response}), ("response.in_progress", {"response": response})]
     items = _items(answer)
     for index, item in enumerate(items):
-        made += _item_events(answer, index, item)
+        events += _item_events(answer, index, item)
     status = "incomplete" if answer.finish in INCOMPLETE else "completed"
-    made.append((f"response.{status}", {"response": _response(answer, status, items)}))
+    events.append((f"response.{status}", {"response": _response(answer, status, items)}))
     return [
         Frame({"type": kind, "sequence_number": number, **data}, event=kind, delta=kind.endswith(".delta"))
-        for number, (kind, data) in enumerate(made)
+        for number, (kind, data) in enumerate(events)
     ]
 
 
 def error_frames(failure: Failure) -> list[Frame]:
     kind, code, template = ERRORS[failure.kind]
     message = failure.message or template.format(key=failure.key, model=failure.model)
-    failed = {
+    response = {
         "id": "resp_fake",
         "object": "response",
         "status": "failed",
@@ -58,7 +58,9 @@ def error_frames(failure: Failure) -> list[Frame]:
         "output": [],
         "error": {"code": code or kind, "message": message},
     }
-    return [Frame({"type": "response.failed", "sequence_number": 99, "response": failed}, "response.failed")]
+    return [
+        Frame({"type": "response.failed", "sequence_number": 99, "response": response}, "response.failed")
+    ]
 
 
 def _items(answer: Answer) -> list[dict[str, Any]]:
@@ -125,40 +127,52 @@ def _opened(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _thinking_events(answer: Answer, inside: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    there = {**inside, "summary_index": 0}
-    whole = "".join(answer.thinking)
+    position = {**inside, "summary_index": 0}
+    text = "".join(answer.thinking)
     return [
-        ("response.reasoning_summary_part.added", {**there, "part": {"type": "summary_text", "text": ""}}),
-        *(("response.reasoning_summary_text.delta", {**there, "delta": piece}) for piece in answer.thinking),
-        ("response.reasoning_summary_text.done", {**there, "text": whole}),
-        ("response.reasoning_summary_part.done", {**there, "part": {"type": "summary_text", "text": whole}}),
+        ("response.reasoning_summary_part.added", {**position, "part": {"type": "summary_text", "text": ""}}),
+        *(
+            ("response.reasoning_summary_text.delta", {**position, "delta": piece})
+            for piece in answer.thinking
+        ),
+        ("response.reasoning_summary_text.done", {**position, "text": text}),
+        (
+            "response.reasoning_summary_part.done",
+            {**position, "part": {"type": "summary_text", "text": text}},
+        ),
     ]
 
 
 def _text_events(
     answer: Answer, inside: dict[str, Any], item: dict[str, Any]
 ) -> list[tuple[str, dict[str, Any]]]:
-    there = {**inside, "content_index": 0}
+    position = {**inside, "content_index": 0}
     part = item["content"][0]
-    opened = {**part, "text": "", "annotations": []}
-    noted = [
-        ("response.output_text.annotation.added", {**there, "annotation_index": index, "annotation": note})
+    empty_part = {**part, "text": "", "annotations": []}
+    annotations = [
+        ("response.output_text.annotation.added", {**position, "annotation_index": index, "annotation": note})
         for index, note in enumerate(part["annotations"])
     ]
     return [
-        ("response.content_part.added", {**there, "part": opened}),
-        *(("response.output_text.delta", {**there, "delta": piece, "logprobs": []}) for piece in answer.text),
-        *noted,
-        ("response.output_text.done", {**there, "text": answer.whole, "logprobs": []}),
-        ("response.content_part.done", {**there, "part": part}),
+        ("response.content_part.added", {**position, "part": empty_part}),
+        *(
+            ("response.output_text.delta", {**position, "delta": piece, "logprobs": []})
+            for piece in answer.text
+        ),
+        *annotations,
+        ("response.output_text.done", {**position, "text": answer.whole, "logprobs": []}),
+        ("response.content_part.done", {**position, "part": part}),
     ]
 
 
 def _call_events(inside: dict[str, Any], item: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    whole = item["arguments"]
+    arguments = item["arguments"]
     return [
-        *(("response.function_call_arguments.delta", {**inside, "delta": piece}) for piece in halves(whole)),
-        ("response.function_call_arguments.done", {**inside, "name": item["name"], "arguments": whole}),
+        *(
+            ("response.function_call_arguments.delta", {**inside, "delta": piece})
+            for piece in halves(arguments)
+        ),
+        ("response.function_call_arguments.done", {**inside, "name": item["name"], "arguments": arguments}),
     ]
 
 

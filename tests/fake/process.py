@@ -41,8 +41,8 @@ class FakeHost:
             self._command(f"stop {port}")
 
     def _run(self) -> subprocess.Popen[str]:
-        here = str(Path(__file__).resolve().parent.parent)
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}
+        folder = str(Path(__file__).resolve().parent.parent)
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
         return subprocess.Popen(
             [sys.executable, "-m", "fake", "--host"],
             stdin=subprocess.PIPE,
@@ -122,8 +122,8 @@ class FakeProcess:
         try:
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
                 request, timeout=wait
-            ) as got:
-                return json.load(got)
+            ) as response:
+                return json.load(response)
         except urllib.error.HTTPError as error:
             message = json.load(error)["error"]
             raise (TimeoutError if error.code == 408 else ValueError)(message) from None

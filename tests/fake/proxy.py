@@ -61,9 +61,9 @@ class FakeProxy:
                 upstream.close()
 
     def _refusal(self, headers: bytes) -> int:
-        wanted = b"basic " + base64.b64encode(self.credentials.encode())
-        sent = [line for line in headers.split(b"\r\n") if line.lower().startswith(b"proxy-authorization:")]
-        if self.credentials and not any(line[20:].strip()[6:] == wanted[6:] for line in sent):
+        expected = b"basic " + base64.b64encode(self.credentials.encode())
+        values = [line for line in headers.split(b"\r\n") if line.lower().startswith(b"proxy-authorization:")]
+        if self.credentials and not any(line[20:].strip()[6:] == expected[6:] for line in values):
             return 407
         return self.refuse
 

@@ -112,8 +112,8 @@ class Log:
             async with asyncio.timeout(wait), self._changed:
                 await self._changed.wait_for(lambda: len(matching()) >= count)
         except TimeoutError:
-            seen = [f"{r.method} {r.path} {r.state} deltas={r.deltas}" for r in self.requests]
+            rows = [f"{r.method} {r.path} {r.state} deltas={r.deltas}" for r in self.requests]
             raise TimeoutError(
-                f"{len(matching())} of {count} requests match after {wait} s; received: {seen}"
+                f"{len(matching())} of {count} requests match after {wait} s; received: {rows}"
             ) from None
         return matching()[:count]

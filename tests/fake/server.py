@@ -104,8 +104,8 @@ class FakeAPI:
         **fields: Any,
     ) -> None:
         """Queue behaviours (or one, from keywords) for the next matching requests; `times=None`: without end."""
-        for scripted in behaviours or (behaviour(**fields),):
-            self.rules.append(Rule(scripted, times, vendor, model, path, contains))
+        for entry in behaviours or (behaviour(**fields),):
+            self.rules.append(Rule(entry, times, vendor, model, path, contains))
 
     def open_gate(self, name: str) -> None:
         self.gate(name).set()
@@ -156,95 +156,95 @@ class FakeAPI:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         self._protocols.add(request.protocol)
-        received = await _receive(request, len(self.log.requests) + 1)
+        record = await _receive(request, len(self.log.requests) + 1)
         vendor = next((name for ending, name in PATHS if ending.search(request.path)), None)
         if vendor is None or request.method != "POST":
-            return self._other_endpoint(request, received)
-        parsed: ParsedRequest = VENDORS[vendor].parse(received.body, request.path)
-        received.vendor, received.model, received.stream = vendor, parsed.model, parsed.stream
-        received.text, received.images = parsed.text, parsed.images
-        self.log.add(received)
+            return self._other_endpoint(request, record)
+        question: ParsedRequest = VENDORS[vendor].parse(record.body, request.path)
+        record.vendor, record.model, record.stream = vendor, question.model, question.stream
+        record.text, record.images = question.text, question.images
+        self.log.add(record)
         try:
-            response = await self._answer(request, received, parsed)
+            response = await self._answer(request, record, question)
         except Cut:
-            received.finished = True
+            record.finished = True
             if request.transport is not None:
                 request.transport.abort()
             raise
         except (asyncio.CancelledError, ConnectionResetError):
-            received.disconnected = True
+            record.disconnected = True
             raise
         else:
-            received.finished = True
+            record.finished = True
             return response
         finally:
-            received.ended_at = asyncio.get_running_loop().time()
+            record.ended_at = asyncio.get_running_loop().time()
             self.log.changed()
 
     async def _answer(
-        self, request: web.Request, received: Received, parsed: ParsedRequest
+        self, request: web.Request, record: Received, question: ParsedRequest
     ) -> web.StreamResponse:
-        chosen = self._choose(received, parsed)
-        vendor = VENDORS[parsed.vendor]
-        steps = Steps(self, chosen, received)
-        if chosen.latency:
-            await asyncio.sleep(chosen.latency)
+        behaviour = self._choose(record, question)
+        vendor = VENDORS[question.vendor]
+        steps = Steps(self, behaviour, record)
+        if behaviour.latency:
+            await asyncio.sleep(behaviour.latency)
         await steps.at(BEFORE_HEADERS)
-        if chosen.body is not None:
-            received.status = chosen.status or 200
-            return web.json_response(chosen.body, status=received.status)
-        if (chosen.error or chosen.status) and chosen.error_after is None:
-            return self._fail(received, parsed, chosen)
-        if chosen.malformed in MALFORMED:
-            return malformed(received, chosen.malformed)
-        made = answer(parsed, chosen, received.number)
-        if parsed.stream and (parsed.vendor != "gemini" or request.query.get("alt") == "sse"):
-            broken = failure(parsed, chosen, _key(received.headers, received.query))
-            return await Stream(request, received, chosen, steps).send(
-                vendor, made, vendor.error_frames(broken)
+        if behaviour.body is not None:
+            record.status = behaviour.status or 200
+            return web.json_response(behaviour.body, status=record.status)
+        if (behaviour.error or behaviour.status) and behaviour.error_after is None:
+            return self._fail(record, question, behaviour)
+        if behaviour.malformed in MALFORMED:
+            return malformed(record, behaviour.malformed)
+        reply = answer(question, behaviour, record.number)
+        if question.stream and (question.vendor != "gemini" or request.query.get("alt") == "sse"):
+            broken = failure(question, behaviour, _key(record.headers, record.query))
+            return await Stream(request, record, behaviour, steps).send(
+                vendor, reply, vendor.error_frames(broken)
             )
         await steps.at(0)
-        return await plain_response(request, received, vendor, made, array=parsed.stream)
+        return await plain_response(request, record, vendor, reply, array=question.stream)
 
-    def _choose(self, received: Received, parsed: ParsedRequest) -> Behaviour:
-        if self.keys is not None and _key(received.headers, received.query) not in self.keys:
+    def _choose(self, record: Received, question: ParsedRequest) -> Behaviour:
+        if self.keys is not None and _key(record.headers, record.query) not in self.keys:
             return Behaviour(error="auth")
-        if marked := from_marker(parsed.text):
-            return marked
+        if from_prompt := from_marker(question.text):
+            return from_prompt
         for rule in self.rules:
-            if rule.fits(parsed.vendor, parsed.model, received.path, parsed.text):
+            if rule.fits(question.vendor, question.model, record.path, question.text):
                 if rule.times is not None:
                     rule.times -= 1
                 return rule.behaviour
         return self.default
 
-    def _fail(self, received: Received, parsed: ParsedRequest, chosen: Behaviour) -> web.Response:
-        vendor = VENDORS[parsed.vendor]
-        broken = failure(parsed, chosen, _key(received.headers, received.query))
-        received.status = vendor.status(broken) if parsed.vendor == "gemini" else broken.status
-        headers = {} if chosen.retry_after is None else {"retry-after": str(chosen.retry_after)}
-        return web.json_response(vendor.error(broken), status=received.status, headers=headers)
+    def _fail(self, record: Received, question: ParsedRequest, behaviour: Behaviour) -> web.Response:
+        vendor = VENDORS[question.vendor]
+        error = failure(question, behaviour, _key(record.headers, record.query))
+        record.status = vendor.status(error) if question.vendor == "gemini" else error.status
+        headers = {} if behaviour.retry_after is None else {"retry-after": str(behaviour.retry_after)}
+        return web.json_response(vendor.error(error), status=record.status, headers=headers)
 
-    def _other_endpoint(self, request: web.Request, received: Received) -> web.Response:
+    def _other_endpoint(self, request: web.Request, record: Received) -> web.Response:
         """Listings and token counts; 404 for anything else."""
         kind = "other"
         content: dict[str, Any] | None = None
         if TOKENS.search(request.path):
-            tokens = len(json.dumps(received.body)) // 4
+            tokens = len(json.dumps(record.body)) // 4
             kind, content = "tokens", {"input_tokens": tokens, "totalTokens": tokens}
         elif request.method in {"GET", "HEAD"} and MODELS.search(request.path):
-            kind, content = "models", self._listing(request, received)
+            kind, content = "models", self._listing(request, record)
         elif request.path.endswith("/key"):  # OpenRouter's list of models needs no key; this endpoint does
             kind, content = "models", {"data": {"label": "fake"}}
-        received.vendor, received.finished = kind, True
-        received.status = 200 if content is not None else 404
-        received.ended_at = asyncio.get_running_loop().time()
-        self.log.add(received)
-        if self.keys is not None and _key(received.headers, received.query) not in self.keys:
-            received.status, content = 401, {"error": {"message": "invalid key", "type": "auth"}}
-        return web.json_response(content or {"error": {"message": "not found"}}, status=received.status)
+        record.vendor, record.finished = kind, True
+        record.status = 200 if content is not None else 404
+        record.ended_at = asyncio.get_running_loop().time()
+        self.log.add(record)
+        if self.keys is not None and _key(record.headers, record.query) not in self.keys:
+            record.status, content = 401, {"error": {"message": "invalid key", "type": "auth"}}
+        return web.json_response(content or {"error": {"message": "not found"}}, status=record.status)
 
-    def _listing(self, request: web.Request, received: Received) -> dict[str, Any]:
+    def _listing(self, request: web.Request, record: Received) -> dict[str, Any]:
         if "v1beta" in request.path:
             return {
                 "models": [
@@ -252,9 +252,9 @@ class FakeAPI:
                     for name in self.models
                 ]
             }
-        kind = {"type": "model"} if "anthropic-version" in received.headers else {"object": "model"}
-        listed = [{"id": name, **kind, "created": 0, "owned_by": "fake"} for name in self.models]
-        return {"object": "list", "data": listed, "has_more": False}
+        kind = {"type": "model"} if "anthropic-version" in record.headers else {"object": "model"}
+        models = [{"id": name, **kind, "created": 0, "owned_by": "fake"} for name in self.models]
+        return {"object": "list", "data": models, "has_more": False}
 
     def gate(self, name: str) -> asyncio.Event:
         return self._gates.setdefault(name, asyncio.Event())

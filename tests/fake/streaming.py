@@ -24,54 +24,54 @@ class Cut(Exception):
 class Steps:
     """Gates, hangs and aborts at positions of an answer."""
 
-    def __init__(self, fake: FakeAPI, chosen: Behaviour, received: Received) -> None:
-        self.fake, self._chosen, self._received = fake, chosen, received
+    def __init__(self, fake: FakeAPI, behaviour: Behaviour, record: Received) -> None:
+        self.fake, self._behaviour, self._record = fake, behaviour, record
 
     async def at(self, position: int) -> None:
-        chosen = self._chosen
-        if chosen.gate and chosen.gate_after == position:
-            await self.fake.gate(chosen.gate).wait()
-        if chosen.hang_after == position:
+        behaviour = self._behaviour
+        if behaviour.gate and behaviour.gate_after == position:
+            await self.fake.gate(behaviour.gate).wait()
+        if behaviour.hang_after == position:
             await asyncio.Event().wait()
-        if chosen.cut_after == position and (chosen.cut == "abort" or position == BEFORE_HEADERS):
+        if behaviour.cut_after == position and (behaviour.cut == "abort" or position == BEFORE_HEADERS):
             raise Cut
 
 
 class Stream:
-    def __init__(self, request: web.Request, received: Received, chosen: Behaviour, steps: Steps) -> None:
-        self._request, self._received, self._chosen, self._steps = request, received, chosen, steps
-        self._sizes = chosen.write_sizes()
+    def __init__(self, request: web.Request, record: Received, behaviour: Behaviour, steps: Steps) -> None:
+        self._request, self._record, self._behaviour, self._steps = request, record, behaviour, steps
+        self._sizes = behaviour.write_sizes()
         self._response = web.StreamResponse(
             headers={"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
         )
 
-    async def send(self, vendor: ModuleType, made: Answer, broken: list[Frame]) -> web.StreamResponse:
-        self._received.status = 200
+    async def send(self, vendor: ModuleType, reply: Answer, error_frames: list[Frame]) -> web.StreamResponse:
+        self._record.status = 200
         await self._response.prepare(self._request)
-        chosen, sent = self._chosen, 0
-        if chosen.raw is not None:
-            await self._bytes(chosen.raw.encode())
-            self._received.deltas = 1
-            self._received_changed()
+        behaviour, count = self._behaviour, 0
+        if behaviour.raw is not None:
+            await self._bytes(behaviour.raw.encode())
+            self._record.deltas = 1
+            self._notify()
             await self._steps.at(1)
             return await self._end([])
         await self._steps.at(0)
-        for frame in vendor.frames(made):
-            if chosen.error_after == sent:
-                return await self._end(broken)
-            if chosen.cut_after == sent:
+        for frame in vendor.frames(reply):
+            if behaviour.error_after == count:
+                return await self._end(error_frames)
+            if behaviour.cut_after == count:
                 return await self._end([])
-            if frame.delta and chosen.chunk_delay:
-                await asyncio.sleep(chosen.chunk_delay)
+            if frame.delta and behaviour.chunk_delay:
+                await asyncio.sleep(behaviour.chunk_delay)
             await self._write(frame)
             if frame.delta:
-                sent += 1
-                self._received.deltas = sent
-                self._received_changed()
-                await self._steps.at(sent)
-        return await self._end(broken if chosen.error_after is not None else [])
+                count += 1
+                self._record.deltas = count
+                self._notify()
+                await self._steps.at(count)
+        return await self._end(error_frames if behaviour.error_after is not None else [])
 
-    def _received_changed(self) -> None:
+    def _notify(self) -> None:
         self._steps.fake.log.changed()
 
     async def _end(self, last: list[Frame]) -> web.StreamResponse:
@@ -81,13 +81,13 @@ class Stream:
         return self._response
 
     async def _write(self, frame: Frame) -> None:
-        newline = self._chosen.newline
+        newline = self._behaviour.newline
         data = frame.data if isinstance(frame.data, str) else json.dumps(frame.data, ensure_ascii=False)
-        if self._chosen.malformed == "event" and frame.delta:
+        if self._behaviour.malformed == "event" and frame.delta:
             data = '{"broken": '
         lines = [f"event: {frame.event}"] if frame.event else []
         lines += [f"data: {data}", "", ""]
-        if self._chosen.comments:
+        if self._behaviour.comments:
             lines.insert(0, ": keep-alive" + newline)
         await self._bytes(newline.join(lines).encode(errors="backslashreplace"))
 
@@ -108,17 +108,17 @@ MALFORMED = {
 }
 
 
-def malformed(received: Received, kind: str) -> web.Response:
+def malformed(record: Received, kind: str) -> web.Response:
     content_type, text = MALFORMED[kind]
-    received.status = 200
+    record.status = 200
     return web.Response(text=text, content_type=content_type)
 
 
 async def plain_response(
-    request: web.Request, received: Received, vendor: ModuleType, made: Answer, *, array: bool
+    request: web.Request, record: Received, vendor: ModuleType, reply: Answer, *, array: bool
 ) -> web.StreamResponse:
-    received.status = 200
-    content = [frame.data for frame in vendor.frames(made)] if array else vendor.plain(made)
+    record.status = 200
+    content = [frame.data for frame in vendor.frames(reply)] if array else vendor.plain(reply)
     response = web.json_response(content)
     await response.prepare(request)
     await response.write_eof()

@@ -18,10 +18,10 @@ from counsel.front.bounded_lines import LONGEST, Lines, TooLong
     cuts=st.sets(st.integers(0, 80)),
 )
 def test_lines_are_the_same_however_their_bytes_are_cut(lines: list[bytes], cuts: set[int]) -> None:
-    whole = b"".join(line + b"\n" for line in lines) + b"rest"
-    ends = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
+    data = b"".join(line + b"\n" for line in lines) + b"rest"
+    ends = [0, *sorted(position for position in cuts if position < len(data)), len(data)]
     reader = Lines()
-    assert [line for start, end in pairwise(ends) for line in reader.feed(whole[start:end])] == lines
+    assert [line for start, end in pairwise(ends) for line in reader.feed(data[start:end])] == lines
     assert reader.unfinished == 4
     assert reader.end() == b"rest"
     assert (reader.unfinished, reader.end()) == (0, b"")
@@ -30,9 +30,9 @@ def test_lines_are_the_same_however_their_bytes_are_cut(lines: list[bytes], cuts
 @pytest.mark.parametrize("size", [9, 10, 11, 25])
 def test_a_line_that_is_too_long_is_counted_and_the_next_one_is_read(size: int) -> None:
     reader = Lines(longest=10)
-    fed = [line for start in range(0, size, 4) for line in reader.feed(b"x" * min(4, size - start))]
-    fed += reader.feed(b"\nnext\n")
-    first, second = fed
+    lines = [line for start in range(0, size, 4) for line in reader.feed(b"x" * min(4, size - start))]
+    lines += reader.feed(b"\nnext\n")
+    first, second = lines
     assert second == b"next"
     if size <= 10:
         assert first == b"x" * size

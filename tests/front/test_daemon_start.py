@@ -75,9 +75,9 @@ async def test_a_call_that_is_given_up_names_the_cause_and_keeps_its_job(home: P
         await client.ask("resources/list")
         fails.write_text("No module named 'counsel'\n" * 1000)
         kill_daemon(home)
-        shown = (await asyncio.wait_for(answer, 30))["result"]["structuredContent"]
-        assert "the daemon did not start: No module named 'counsel'" in shown["error"]
-        assert "continues as soon as a daemon runs" in shown["hint"]
+        failure = (await asyncio.wait_for(answer, 30))["result"]["structuredContent"]
+        assert "the daemon did not start: No module named 'counsel'" in failure["error"]
+        assert "continues as soon as a daemon runs" in failure["hint"]
         assert len(list((home / "run" / "kept").iterdir())) == 1
         fails.write_text("")
         assert await client.text("echo again") == "echo again"

@@ -66,15 +66,15 @@ def environ_of(pid: int | None) -> bytes:
 
 
 async def test_two_clients_with_different_keys_and_folders_stay_apart(home: Path, tmp_path: Path) -> None:
-    (one := tmp_path / "one").mkdir()
-    (two := tmp_path / "two").mkdir()
-    first = StdioClient(home, "--as", "claude", cwd=one, OPENAI_API_KEY="sk-one", SECRET_THING="x")
-    second = StdioClient(home, cwd=two, OPENAI_API_KEY="sk-two")
+    (first_folder := tmp_path / "one").mkdir()
+    (second_folder := tmp_path / "two").mkdir()
+    first = StdioClient(home, "--as", "claude", cwd=first_folder, OPENAI_API_KEY="sk-one", SECRET_THING="x")
+    second = StdioClient(home, cwd=second_folder, OPENAI_API_KEY="sk-two")
     async with first, second:
         await first.initialize(name="anything")
         await second.initialize(name="codex-mcp-client")
-        assert await first.text("env OPENAI_API_KEY") == f"sk-one|{one}|anything|claude"
-        assert await second.text("env OPENAI_API_KEY") == f"sk-two|{two}|codex-mcp-client|codex"
+        assert await first.text("env OPENAI_API_KEY") == f"sk-one|{first_folder}|anything|claude"
+        assert await second.text("env OPENAI_API_KEY") == f"sk-two|{second_folder}|codex-mcp-client|codex"
         assert (await first.text("env SECRET_THING")).startswith("|")
     assert b"sk-one" not in environ_of(daemon_pid(home))
 
@@ -109,8 +109,8 @@ async def test_a_call_cancelled_while_the_daemon_is_away_is_cancelled_in_the_nex
 
 
 async def test_a_closed_client_stops_its_call_but_not_its_background_job(home: Path) -> None:
-    async with StdioClient(home) as other:
-        await other.initialize()
+    async with StdioClient(home) as observer:
+        await observer.initialize()
         async with StdioClient(home) as client:
             await client.initialize()
             await client.call("chat", prompt="hang", **{"async": True})
@@ -119,7 +119,7 @@ async def test_a_closed_client_stops_its_call_but_not_its_background_job(home: P
             client.process.kill()
         async with asyncio.timeout(20):
             while True:
-                content = (await other.call("check_status"))["structuredContent"]["content"]
+                content = (await observer.call("check_status"))["structuredContent"]["content"]
                 if [job["status"] for job in content["jobs"]] == ["cancelled", "processing"]:
                     return
 
@@ -158,9 +158,9 @@ async def test_a_suspended_daemon_is_named_and_serves_again_when_it_is_awake(
         pid = kill_daemon(home, signal.SIGSTOP)
         async with StdioClient(home, COUNSEL_TEST_PATIENCE="0.5") as client:
             await client.initialize()
-            refused = await client.call("chat", prompt="echo")
-            assert refused["isError"]
-            assert f"kill -CONT {pid}" in refused["structuredContent"]["error"]
+            failure = await client.call("chat", prompt="echo")
+            assert failure["isError"]
+            assert f"kill -CONT {pid}" in failure["structuredContent"]["error"]
             monkeypatch.setattr("counsel.daemon.rpc_client.START_TIMEOUT", 0.5)
             with pytest.raises(Internal, match=f"kill -CONT {pid}"):
                 await find(client.env)
@@ -188,7 +188,7 @@ async def test_an_older_daemon_makes_room_and_its_call_goes_on_in_the_new_one(
             assert await old.text("echo") == "echo"
 
 
-async def test_it_ends_by_itself_without_connections(home: Path) -> None:
+async def test_a_daemon_without_connections_ends_by_itself(home: Path) -> None:
     async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="1") as client:
         await client.initialize()
         await client.text("echo")
@@ -270,7 +270,7 @@ async def test_malformed_lines_batches_and_cancelling_pass_through_the_front(hom
                 pass
 
 
-async def test_when_no_daemon_can_be_had_the_call_says_so(home: Path) -> None:
+async def test_when_no_daemon_can_be_reached_the_call_says_so(home: Path) -> None:
     script = (
         "import sys; from counsel.front import launcher, main; "
         "launcher.COMMAND = [sys.executable, '-c', 'import sys; sys.exit(\"it broke\")']; sys.exit(main.main([]))"
@@ -300,7 +300,7 @@ def test_input_that_ends_at_once_is_still_answered(home: Path) -> None:
         },
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(FRONT)],
         input="\n".join(map(json.dumps, lines)),
         env={**os.environ, "COUNSEL_HOME": str(home), **SHORT_LIVED},
@@ -309,22 +309,22 @@ def test_input_that_ends_at_once_is_still_answered(home: Path) -> None:
         check=True,
         timeout=30,
     )
-    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
-    assert done.stderr == ""
+    assert [json.loads(line)["id"] for line in process.stdout.splitlines()] == [1, 2]
+    assert process.stderr == ""
 
 
 @pytest.mark.parametrize(("args", "code"), [(["--as"], 2), (["--nope"], 2), (["--help"], 0)])
 def test_options_of_the_front(args: list[str], code: int) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "counsel", "stdio", *args], capture_output=True, text=True, check=False
     )
-    assert done.returncode == code
-    assert "usage: counsel stdio" in done.stdout + done.stderr
+    assert process.returncode == code
+    assert "usage: counsel stdio" in process.stdout + process.stderr
 
 
 def test_the_front_imports_next_to_nothing() -> None:
     script = "import sys; before = set(sys.modules); import counsel.front.main; print(*sorted(set(sys.modules) - before))"
-    loaded = subprocess.run(
+    modules = subprocess.run(
         [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
     ).stdout
     heavy = {
@@ -338,7 +338,7 @@ def test_the_front_imports_next_to_nothing() -> None:
         "inspect",
         "logging",
     }
-    assert not heavy & set(loaded.split())
+    assert not heavy & set(modules.split())
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ async def test_a_client_whose_folder_is_gone_still_works(home: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("says", ["nothing", "tools/list"])
-def test_a_front_whose_reader_has_gone_ends_though_stdin_stays_open(home: Path, says: str) -> None:
+def test_a_front_whose_reader_is_gone_ends_although_stdin_stays_open(home: Path, says: str) -> None:
     """Node.js gives its children sockets, not pipes, and a socket says in another way that nobody reads."""
     ours, theirs = socket.socketpair()
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **SHORT_LIVED}
@@ -423,15 +423,15 @@ async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, pl
     end = b'"}}}' if place == "first" else b'"}},"jsonrpc":"2.0","id":"big"}'
     async with StdioClient(home) as client:
         await client.initialize()
-        answered = client.waiting["big"] = asyncio.get_running_loop().create_future()
+        answer = client.waiting["big"] = asyncio.get_running_loop().create_future()
         writer = client.stdin
         writer.write(begin + params)
         for _ in range(100):
             writer.write(b"x" * 2**20)
             await writer.drain()
         writer.write(end + b"\n")
-        refused = await asyncio.wait_for(answered, 30)
-        assert refused["error"]["data"] == {
+        response = await asyncio.wait_for(answer, 30)
+        assert response["error"]["data"] == {
             "size": 100 * 2**20 + len(begin + params + end),
             "limit": 64 * 2**20,
         }

@@ -26,12 +26,14 @@ def failures(request: PendingRequest) -> list[dict[str, Any]]:
 def result(request: PendingRequest) -> dict[str, Any]:
     (failure,) = failures(request)
     assert (failure["jsonrpc"], failure["id"]) == ("2.0", 1)
-    shown: dict[str, Any] = failure["result"]
-    assert shown["isError"] is True
-    content = shown["structuredContent"]
+    tool_result: dict[str, Any] = failure["result"]
+    assert tool_result["isError"] is True
+    content = tool_result["structuredContent"]
     assert content["code"] == "INTERNAL"
     assert content["error"] == f"counsel's daemon cannot be reached: {REASON}."
-    assert shown["content"] == [{"type": "text", "text": f"INTERNAL: {content['error']} {content['hint']}"}]
+    assert tool_result["content"] == [
+        {"type": "text", "text": f"INTERNAL: {content['error']} {content['hint']}"}
+    ]
     return dict(content)
 
 
@@ -47,7 +49,7 @@ def test_a_request_is_new_once_and_keeps_its_key() -> None:
     assert PendingRequest(1, CALL).key != request.key
 
 
-def test_how_long_it_has_waited_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_long_it_has_waited_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     request = PendingRequest(1, CALL)
     monkeypatch.setattr(time, "monotonic", lambda: request.began + 2.5)
     assert b'"waited":2.5' in request.to_send()
@@ -61,9 +63,9 @@ def test_which_jobs_a_daemon_may_have_made_of_it() -> None:
     batch = PendingRequest([1, 2], CALL)
     batch.to_send()
     assert batch.jobs() == [pending_calls.job_id(f"{batch.key}.{number}") for number in (0, 1)]
-    other = PendingRequest(1, LIST)
-    other.to_send()
-    assert other.jobs() == []
+    listing = PendingRequest(1, LIST)
+    listing.to_send()
+    assert listing.jobs() == []
 
 
 def test_a_call_that_was_never_sent_asked_nothing() -> None:
@@ -98,9 +100,9 @@ def test_each_request_of_a_batch_is_answered() -> None:
     request.job = "job_9"
     jobs = [failure["result"]["structuredContent"]["job_id"] for failure in failures(request)]
     assert jobs == request.jobs()
-    (listed,) = failures(PendingRequest(3, LIST))
-    assert listed["id"] == 3
-    assert listed["error"]["message"] == f"counsel's daemon cannot be reached: {REASON}."
+    (response,) = failures(PendingRequest(3, LIST))
+    assert response["id"] == 3
+    assert response["error"]["message"] == f"counsel's daemon cannot be reached: {REASON}."
 
 
 def test_progress_grows_across_daemons() -> None:

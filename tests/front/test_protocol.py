@@ -148,9 +148,9 @@ def test_what_a_message_may_be(message: object, code: int | None) -> None:
     if code is None:
         protocol.check_message(message)
         return
-    with pytest.raises(RpcError) as refused:
+    with pytest.raises(RpcError) as excinfo:
         protocol.check_message(message)
-    assert refused.value.code == code
+    assert excinfo.value.code == code
 
 
 def test_batches_exist_in_the_oldest_revisions_only() -> None:
@@ -184,8 +184,8 @@ def test_a_result_keeps_its_own_meta() -> None:
     state = ProtocolState(TOOLS)
     assert state.stamped("tools/call", {"a": 1}) == {"a": 1}
     state.era = "stateless"
-    stamped = state.stamped("tools/call", {"a": 1, "_meta": {"mine": 2}})
-    assert stamped["_meta"] == {"mine": 2, protocol.META_SERVER: protocol.SERVER}
-    assert (stamped["resultType"], "ttlMs" in stamped) == ("complete", False)
+    result = state.stamped("tools/call", {"a": 1, "_meta": {"mine": 2}})
+    assert result["_meta"] == {"mine": 2, protocol.META_SERVER: protocol.SERVER}
+    assert (result["resultType"], "ttlMs" in result) == ("complete", False)
     assert state.stamped("resources/read", {})["cacheScope"] == "private"
     assert state.stamped("tools/list", {})["ttlMs"] == 3_600_000

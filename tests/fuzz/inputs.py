@@ -126,7 +126,7 @@ def documents(draw: st.DrawFn, messages: list[Any] = MESSAGES) -> bytes:
     )
     harm = draw(st.sampled_from(["", "", "", "bom", "cut", "nul", "twice", "spaces", "repeated key"]))
     at = draw(st.integers(0, max(0, len(data) - 1)))
-    harmed: dict[str, bytes] = {
+    mutations: dict[str, bytes] = {
         "": data,
         "bom": b"\xef\xbb\xbf" + data,
         "cut": data[:at],
@@ -135,7 +135,7 @@ def documents(draw: st.DrawFn, messages: list[Any] = MESSAGES) -> bytes:
         "spaces": b" \t\r " + data + b"\r",
         "repeated key": data.replace(b'"id"', b'"method": 1, "id"', 1),
     }
-    return harmed[harm]
+    return mutations[harm]
 
 
 LINES = st.lists(documents(), min_size=1, max_size=4)
@@ -143,5 +143,5 @@ CUTS = st.lists(st.integers(0, 400), max_size=4)
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    edges = [0, *sorted(position % (len(data) + 1) for position in cuts), len(data)]
     return [data[begin:end] for begin, end in pairwise(edges)]

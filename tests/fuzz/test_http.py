@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow  # left out of `make check`
 
 @pytest.fixture(scope="module")
 def http(home: Path, vendor: dict[str, str]) -> Iterator[Http]:
-    with serve(home, env=vendor) as made:
-        yield made
+    with serve(home, env=vendor) as server:
+        yield server
 
 
 def check(http: Http, status: int, body: bytes) -> None:
@@ -124,10 +124,10 @@ def test_any_api_request_gets_a_valid_answer(http: Http) -> None:
     ) -> None:
         method, path = route
         path = path.format(encoded(name)[:2_000])
-        asked = "&".join(f"{key}={encoded(value)[:2_000]}" for key, value in query)
+        query_string = "&".join(f"{key}={encoded(value)[:2_000]}" for key, value in query)
         headers = {} if last is None else {"Last-Event-ID": in_header(last)}
         data = b"" if method == "GET" else body
-        check(http, *http.exchange(http.request(method, f"{path}?{asked}", data, headers)))
+        check(http, *http.exchange(http.request(method, f"{path}?{query_string}", data, headers)))
 
     with unharmed(http.home, http.process.pid, lambda: http.health() == 200):
         run()

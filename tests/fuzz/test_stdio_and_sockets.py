@@ -49,27 +49,27 @@ def answers(path: str) -> bool:
     return reply[-1] is not None
 
 
-def exchange(lines: Lines, sent: list[bytes], cuts: list[int], last: bytes) -> None:
-    for piece in pieces(b"\n".join(sent) + b"\n" + last, cuts):
+def exchange(lines: Lines, messages: list[bytes], cuts: list[int], last: bytes) -> None:
+    for piece in pieces(b"\n".join(messages) + b"\n" + last, cuts):
         if not lines.send(piece):
             return
 
 
-def test_a_window(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
+def test_the_front(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
     pid, path = switchboard
 
-    with front(home, env=vendor) as (made, client), unharmed(home, pid, lambda: answers(path)):
+    with front(home, env=vendor) as (front_process, client), unharmed(home, pid, lambda: answers(path)):
 
         @fuzz
-        @given(sent=LINES, cuts=CUTS)
-        def run(sent: list[bytes], cuts: list[int]) -> None:
-            exchange(client, sent, cuts, encoded(PING))
+        @given(messages=LINES, cuts=CUTS)
+        def run(messages: list[bytes], cuts: list[int]) -> None:
+            exchange(client, messages, cuts, encoded(PING))
             reply = client.until("alive?")
             assert reply[-1] is not None, "the front ended"
             for message in reply:
                 check_answer(message)
 
-        with unharmed(home, made.pid, lambda: made.poll() is None):
+        with unharmed(home, front_process.pid, lambda: front_process.poll() is None):
             run()
 
 
@@ -80,15 +80,16 @@ def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: byt
 
     @fuzz
     @given(
-        sent=st.lists(st.one_of(documents(), documents(QUESTIONS), notes), min_size=1, max_size=4), cuts=CUTS
+        messages=st.lists(st.one_of(documents(), documents(QUESTIONS), notes), min_size=1, max_size=4),
+        cuts=CUTS,
     )
-    def run(sent: list[bytes], cuts: list[int]) -> None:
-        sent = [line for line in sent if b"daemon_stop" not in line and b"handover" not in line]
+    def run(messages: list[bytes], cuts: list[int]) -> None:
+        messages = [line for line in messages if b"daemon_stop" not in line and b"handover" not in line]
         peer = Lines.to(path)
         last = (
             encoded(PING) if hello == HELLO else b"no message\n"
         )  # a program is refused then, and hears why
-        exchange(peer, [hello.strip(), *sent], cuts, last)
+        exchange(peer, [hello.strip(), *messages], cuts, last)
         for message in peer.until("alive?"):
             check_answer(message)
         peer.close()
@@ -99,30 +100,33 @@ def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: byt
 
 
 def test_the_askmodel_service(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
-    with process(home, "ask-service", "--session", "fuzz", env=vendor) as made:
-        path = json.loads(piped(made.stdout).readline())["socket"]
+    with process(home, "ask-service", "--session", "fuzz", env=vendor) as child:
+        path = json.loads(piped(child.stdout).readline())["socket"]
 
         @fuzz
-        @given(sent=st.lists(documents(ASKED), min_size=1, max_size=4), cuts=CUTS)
-        def run(sent: list[bytes], cuts: list[int]) -> None:
+        @given(messages=st.lists(documents(ASKED), min_size=1, max_size=4), cuts=CUTS)
+        def run(messages: list[bytes], cuts: list[int]) -> None:
             peer = Lines.to(path)
             exchange(
-                peer, sent, cuts, encoded({"requestId": "alive?", "model": "no such model", "prompt": "x"})
+                peer,
+                messages,
+                cuts,
+                encoded({"requestId": "alive?", "model": "no such model", "prompt": "x"}),
             )
             reply = peer.until("alive?", "requestId")
             assert reply[-1] is not None, "the service closed"
             for message in reply:
                 check_answer(message)
             peer.close()
-            assert is_served(path, made)
+            assert is_served(path, child)
 
-        with unharmed(home, made.pid, lambda: is_served(path, made)):
+        with unharmed(home, child.pid, lambda: is_served(path, child)):
             run()
 
 
-def is_served(path: str, made: subprocess.Popen[bytes]) -> bool:
+def is_served(path: str, child: subprocess.Popen[bytes]) -> bool:
     peer = Lines.to(path)
     peer.send(encoded({"requestId": "other", "model": "no such model", "prompt": "x"}))
     reply = peer.until("other", "requestId")
     peer.close()
-    return reply[-1] is not None and made.poll() is None
+    return reply[-1] is not None and child.poll() is None

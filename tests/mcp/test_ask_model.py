@@ -25,8 +25,12 @@ async def test_two_agents_clients_share_a_thread_by_its_tag(home: Path, fake_pro
     async with client(home, fake_process, SESSION_ID="design") as codex:
         await codex.initialize(name="codex-mcp-client")
         second = await codex.call("askModel", model="gpt-5", prompt="two")
-    one, two = (answer["structuredContent"]["continuation"] for answer in (first, second))
-    assert (two["id"], two["tag"], two["messageCount"]) == (one["id"], "design", 4)
+    thread, continued_thread = (answer["structuredContent"]["continuation"] for answer in (first, second))
+    assert (continued_thread["id"], continued_thread["tag"], continued_thread["messageCount"]) == (
+        thread["id"],
+        "design",
+        4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,10 +55,10 @@ async def test_the_calling_agent_is_known(
     async with client(home, fake_process, *args, **env) as agent:
         await agent.initialize(name=name)
         for tool in ("askModel", "chat"):
-            refused = await agent.call(tool, model=model, prompt="hello")
-            assert refused["isError"]
-            assert refused["structuredContent"]["code"] == "SELF_CONSULTATION"
-            assert words in refused["content"][0]["text"]
+            result = await agent.call(tool, model=model, prompt="hello")
+            assert result["isError"]
+            assert result["structuredContent"]["code"] == "SELF_CONSULTATION"
+            assert words in result["content"][0]["text"]
     assert fake_process.calls == []
 
 
@@ -64,15 +68,15 @@ async def test_the_calling_agent_is_known(
 async def test_permission_mode_is_the_asked_agents_level(
     home: Path, fake_process: FakeProcess, tmp_path: Path, mode: str, level: str
 ) -> None:
-    seen = tmp_path / "seen"
+    record = tmp_path / "seen"
     program = tmp_path / "claude"
-    program.write_text(f'#!/bin/sh\necho "$COUNSEL_CHAIN $*" > "{seen}"\nexit 3\n')
+    program.write_text(f'#!/bin/sh\necho "$COUNSEL_CHAIN $*" > "{record}"\nexit 3\n')
     program.chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ANTHROPIC_API_KEY": "k", "PERMISSION_MODE": mode}
     async with client(home, fake_process, "--as", "codex", **env) as codex:
         await codex.initialize()
-        failed = await codex.call("askModel", model="claude", prompt="hello")
-    assert failed["structuredContent"]["code"] == "UPSTREAM_ERROR"
-    chain, *argv = seen.read_text().split()
+        result = await codex.call("askModel", model="claude", prompt="hello")
+    assert result["structuredContent"]["code"] == "UPSTREAM_ERROR"
+    chain, *argv = record.read_text().split()
     assert chain == "codex,claude"
     assert argv[argv.index("--permission-mode") + 1] == level

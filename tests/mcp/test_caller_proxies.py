@@ -56,29 +56,29 @@ async def test_clients_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
     async with (
         proxy_to(fake_process, "me:first-password") as first,
         proxy_to(fake_process, "you:second-password") as second,
-        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=first.url) as one,
-        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, all_proxy=second.url) as two,
-        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, COUNSEL_MAX_ATTEMPTS="1") as none,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=first.url) as my_client,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, all_proxy=second.url) as your_client,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, COUNSEL_MAX_ATTEMPTS="1") as direct_client,
         StdioClient(
             home,
             command=[*COUNSEL, "stdio"],
             env=KEYS,
             http_proxy="http://me:wr0ng-one@" + first.url.partition("@")[2],
-        ) as wrong,
+        ) as wrong_client,
     ):
-        for client in (one, two, none, wrong):
+        for client in (my_client, your_client, direct_client, wrong_client):
             await client.initialize()
-        for client in (one, two, one):
+        for client in (my_client, your_client, my_client):
             answer = await client.call("chat", prompt="hello", model="gpt-5")
             assert answer["structuredContent"]["content"] == "gpt-5 says: hello"
         assert (first.requests, second.requests) == ([ASKED, ASKED], [ASKED])
-        direct = (await none.call("chat", prompt="hello", model="gpt-5"))["structuredContent"]
+        direct = (await direct_client.call("chat", prompt="hello", model="gpt-5"))["structuredContent"]
         assert direct["code"] == "PROVIDER_UNAVAILABLE"
         assert "proxy" not in direct["error"]
-        refused = (await wrong.call("chat", prompt="hello", model="gpt-5"))["structuredContent"]
+        refusal = (await wrong_client.call("chat", prompt="hello", model="gpt-5"))["structuredContent"]
         assert (
             f"the proxy 127.0.0.1:{first.port} (http_proxy) requires a user and a password"
-            in refused["error"]
+            in refusal["error"]
         )
         assert daemon_pid(home) is not None
     content = kept(home)
@@ -132,10 +132,10 @@ async def test_a_job_that_continues_uses_the_proxy_of_its_caller(
     """The daemon dies; the next one goes on with the job when its client, with the same proxy, is back."""
     fake_process.script(gate="go", times=1)
     async with (
-        proxy_to(fake_process) as mine,
-        proxy_to(fake_process) as other,
-        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=other.url) as stranger,
-        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=mine.url) as client,
+        proxy_to(fake_process) as callers_proxy,
+        proxy_to(fake_process) as strangers_proxy,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=strangers_proxy.url) as stranger,
+        StdioClient(home, command=[*COUNSEL, "stdio"], env=KEYS, HTTP_PROXY=callers_proxy.url) as client,
     ):
         await client.initialize()
         await stranger.initialize()
@@ -146,4 +146,4 @@ async def test_a_job_that_continues_uses_the_proxy_of_its_caller(
         os.kill(pid, 9)
         answer = await asyncio.wait_for(call, 60)
         assert answer["structuredContent"].get("content") == "gpt-5 says: hello", answer
-        assert (mine.requests, other.requests) == ([ASKED, ASKED], [])
+        assert (callers_proxy.requests, strangers_proxy.requests) == ([ASKED, ASKED], [])

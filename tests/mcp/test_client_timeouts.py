@@ -18,7 +18,7 @@ STARTS = {"command": "counsel", "args": ["stdio", "--as", "x"]}
 
 
 @pytest.mark.parametrize(
-    ("client", "env", "configured", "seconds"),
+    ("client", "env", "file_limits", "seconds"),
     [
         ("codex-mcp-client", {}, Configured(), 60),
         ("codex-mcp-client", {}, Configured(trusted=600), 600),
@@ -40,9 +40,9 @@ STARTS = {"command": "counsel", "args": ["stdio", "--as", "x"]}
     ],
 )
 def test_the_smallest_limit_counts(
-    client: str, env: dict[str, str], configured: Configured, seconds: float
+    client: str, env: dict[str, str], file_limits: Configured, seconds: float
 ) -> None:
-    assert client_timeouts.limit(client_timeouts.of(client), "stdio", env, configured) == seconds
+    assert client_timeouts.limit(client_timeouts.of(client), "stdio", env, file_limits) == seconds
 
 
 @pytest.mark.parametrize("seconds", [0.001, 0.5, 1, 2, 5, 10, 60, 120, 1800])
@@ -150,7 +150,9 @@ async def test_the_time_before_the_call_came_here_counts(tmp_path: Path) -> None
     message = {"jsonrpc": "2.0", "id": 9, "method": "tools/call"}
     line = {**message, "params": {"name": "chat", "arguments": {"prompt": "hang"}}}
     client.lines.line(json.dumps(line).encode(), "key", 54.0)
-    assert (await client.got.get())["result"]["structuredContent"]["continuation"]["status"] == "processing"
+    assert (await client.messages.get())["result"]["structuredContent"]["continuation"][
+        "status"
+    ] == "processing"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +203,8 @@ def test_the_limit_is_found_in_the_processes_above(tmp_path: Path) -> None:
         "import os, sys; from counsel.mcp import client_argv; print(client_argv.limit('codex', os.getpid()))"
     )
     through = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}], check=True)"
-    named = ["-c", "mcp_servers.counsel.tool_timeout_sec=5"]
-    done = subprocess.run([sys.executable, "-c", through, *named], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "5.0"
+    options = ["-c", "mcp_servers.counsel.tool_timeout_sec=5"]
+    process = subprocess.run(
+        [sys.executable, "-c", through, *options], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "5.0"

@@ -29,9 +29,9 @@ async def test_a_question_is_answered_and_continued(
     async with StdioClient(home, command=[*COUNSEL, *standalone], env=keys(fake_process)) as client:
         await client.initialize()
         first = await client.call("chat", prompt="hello", model="gpt-5-mini")
-        shown = first["structuredContent"]
-        assert shown["content"] == "gpt-5-mini says: hello"
-        again = await client.call("chat", prompt="more", continuation_id=shown["continuation"]["id"])
+        document = first["structuredContent"]
+        assert document["content"] == "gpt-5-mini says: hello"
+        again = await client.call("chat", prompt="more", continuation_id=document["continuation"]["id"])
         assert again["structuredContent"]["continuation"]["messageCount"] == 4
         assert "gpt-5-mini" in again["content"][0]["text"]
 
@@ -39,7 +39,7 @@ async def test_a_question_is_answered_and_continued(
 @pytest.mark.parametrize(
     ("text", "finish", "code"), [(" ", None, "EMPTY_ANSWER"), ("No.", "filtered", "CONTENT_FILTERED")]
 )
-async def test_an_answer_that_is_none_is_an_error_result(
+async def test_an_empty_or_refused_answer_is_an_error_result(
     home: Path, fake_process: FakeProcess, text: str, finish: str | None, code: str
 ) -> None:
     fake_process.script(text=text, finish=finish, times=None)
@@ -116,7 +116,9 @@ async def test_progress_marks_discarded_text(
     assert answer["content"] == "good1 good2 good3"
 
 
-async def test_progress_goes_on_where_a_killed_daemon_left_it(home: Path, fake_process: FakeProcess) -> None:
+async def test_progress_continues_where_a_killed_daemon_left_it(
+    home: Path, fake_process: FakeProcess
+) -> None:
     fake_process.script(text="void1 void2 void3", hang_after=2)
     fake_process.script(text="good1 good2 good3", gate="answer", gate_after=1)
     async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as client:
@@ -153,7 +155,7 @@ async def test_a_killed_daemons_call_is_answered_by_the_next(home: Path, fake_pr
         assert [job["status"] for job in jobs] == ["completed"]  # one job, not two
 
 
-async def test_a_call_past_the_clients_limit_goes_on_even_in_the_next_daemon(
+async def test_a_call_past_the_clients_limit_continues_even_in_the_next_daemon(
     home: Path, fake_process: FakeProcess
 ) -> None:
     fake_process.script(gate="never", times=1)
@@ -188,13 +190,13 @@ async def test_a_background_job_outlives_its_client_and_another_reads_it(
         name = job["structuredContent"]["continuation"]["id"]
         await asyncio.to_thread(fake_process.wait_for, contains="slow")
     fake_process.open_gate("later")
-    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as other:
-        await other.initialize(name="codex-mcp-client")
+    async with StdioClient(home, command=COUNSEL, env=keys(fake_process)) as second_client:
+        await second_client.initialize(name="codex-mcp-client")
         async with asyncio.timeout(20):
             while True:
-                result = (await other.call("check_status", continuation_id=name))["structuredContent"][
-                    "content"
-                ]
+                result = (await second_client.call("check_status", continuation_id=name))[
+                    "structuredContent"
+                ]["content"]
                 if result["status"] == "completed":
                     break
         assert result["result"]["content"] == "gpt-5-mini says: slow"
@@ -212,7 +214,7 @@ async def test_a_background_job_continues_in_the_next_daemon_without_a_client(
         await asyncio.to_thread(fake_process.wait_for, contains="alone", state="finished")
 
 
-async def test_the_command_lines_client_rides_over_a_dying_daemon(
+async def test_the_command_lines_client_survives_a_dying_daemon(
     home: Path, fake_process: FakeProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COUNSEL_HOME", str(home))

@@ -23,17 +23,17 @@ async def test_an_agent_sends_nothing_from_outside_its_folder(
     env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
     async with StdioClient(home, command=COUNSEL, cwd=project / "sub", env=env) as client:
         await client.initialize()
-        typed = await asyncio.create_subprocess_exec(
+        command = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "counsel", "ask", "-m", "gpt-5", "Why?", "-f", "../top.md"),
             env=client.env,
             cwd=project / "sub",
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
         )
-        await asyncio.wait_for(typed.communicate(), 60)
-        assert typed.returncode == 0
+        await asyncio.wait_for(command.communicate(), 60)
+        assert command.returncode == 0
         assert 'path="top.md"' in fake_process.calls[0]["text"]
         for name in ("../top.md", str(project / "top.md"), "..", "../*.md", "link.md", str(project)):
-            refused = await client.call("chat", prompt="Why?", model="gpt-5", files=[name])
-            assert refused["structuredContent"]["code"] == "FILE_NOT_ALLOWED", name
+            result = await client.call("chat", prompt="Why?", model="gpt-5", files=[name])
+            assert result["structuredContent"]["code"] == "FILE_NOT_ALLOWED", name
     assert len(fake_process.calls) == 1

@@ -69,11 +69,11 @@ def read(result: Json, client: str) -> str:
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client", "somebody"])
 def test_a_consensus_of_three_times_4000_characters_is_read_once(client: str) -> None:
     result = success(consensus(), client)
-    shown = read(result, client)
-    assert len(shown) < 16_000
+    text = read(result, client)
+    assert len(text) < 16_000
     for model in MODELS:
-        assert answer(model, "second") in shown
-    assert "check_status" in shown  # where the first answers are
+        assert answer(model, "second") in text
+    assert "check_status" in text  # where the first answers are
     phases = result["structuredContent"]["phases"]
     assert [entry["model"] for entry in phases["initial"]] == list(MODELS)
     assert [entry["model"] for entry in phases["refined"]] == list(MODELS)
@@ -93,10 +93,10 @@ def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
         "error": {"error": "no", "code": "TIMEOUT"},
     }
     for client in ("claude-code", "gemini-cli-mcp-client"):
-        shown = read(success(ConsensusResult.from_json(value), client), client)
-        assert shown.count(answer("gpt-5", "first")) == 1
-        assert shown.count(answer("opus", "second")) == 1
-        assert answer("opus", "first") not in shown
+        text = read(success(ConsensusResult.from_json(value), client), client)
+        assert text.count(answer("gpt-5", "first")) == 1
+        assert text.count(answer("opus", "second")) == 1
+        assert answer("opus", "first") not in text
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])
@@ -118,8 +118,8 @@ def test_the_partial_text_of_a_failed_call_is_sent_once(client: str) -> None:
     result = tool_result.failure(error, frame(client), "conv_1")
     assert json.dumps(result).count(answer("gpt-5", "partial")) == 1
     reads = of(client).reads_failed
-    shown: Any = result["structuredContent"] if reads == "structured" else result["content"]
-    assert answer("gpt-5", "partial") in json.dumps(shown)
+    part: Any = result["structuredContent"] if reads == "structured" else result["content"]
+    assert answer("gpt-5", "partial") in json.dumps(part)
     assert result["structuredContent"]["code"] == "TIMEOUT"
     assert result["isError"]
 
@@ -151,10 +151,10 @@ def test_what_the_members_of_a_failed_consensus_said_is_read_once(client: str) -
     error = UpstreamError("All 3 models failed.", failed=[failed_row(model) for model in MODELS])
     result = tool_result.failure(error, frame(client), "conv_1")
     reads = of(client).reads_failed
-    shown: Any = result["structuredContent"] if reads == "structured" else result["content"]
+    part: Any = result["structuredContent"] if reads == "structured" else result["content"]
     for model in MODELS:
         assert json.dumps(result).count(answer(model, "partial")) == 1
-        assert answer(model, "partial") in json.dumps(shown)
+        assert answer(model, "partial") in json.dumps(part)
 
 
 @pytest.mark.parametrize("client", ["claude-code", "gemini-cli-mcp-client"])

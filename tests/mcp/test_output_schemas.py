@@ -74,8 +74,8 @@ async def test_every_result_fits_its_schema(call: Caller, fake_api: FakeAPI) -> 
     await call("check_status")
     fake_api.script(gate="g", gate_after=1, contains="slowly", times=None)
     for tool, more in (("chat", {"model": "sonnet"}), ("consensus", {"models": models})):
-        begun = await call(tool, prompt="slowly", **more, **{"async": True})
-        job = begun["structuredContent"]["job_id"]
+        accepted = await call(tool, prompt="slowly", **more, **{"async": True})
+        job = accepted["structuredContent"]["job_id"]
         await fake_api.wait_for(contains="slowly", state="answering")
         await call("check_status", continuation_id=job)
         await call("cancel_job", continuation_id=job)
@@ -86,7 +86,7 @@ async def test_every_result_fits_its_schema(call: Caller, fake_api: FakeAPI) -> 
 
 async def test_every_failure_fits_its_schema(call: Caller, fake_api: FakeAPI) -> None:
     fake_api.script(status=500, times=None)
-    refused = [
+    failures = [
         await call("chat", prompt="hello", model="gpt-5"),
         await call("chat", prompt="hello", model="nonsense-9"),
         await call("chat", prompt=""),
@@ -98,6 +98,6 @@ async def test_every_failure_fits_its_schema(call: Caller, fake_api: FakeAPI) ->
         await call("check_status", continuation_id="nobody"),
         await call("cancel_job", continuation_id="nobody"),
     ]
-    assert all(result["isError"] for result in refused)
-    job = refused[0]["structuredContent"]["job_id"]
+    assert all(result["isError"] for result in failures)
+    job = failures[0]["structuredContent"]["job_id"]
     await call("check_status", continuation_id=job)

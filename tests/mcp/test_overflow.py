@@ -13,7 +13,7 @@ from counsel.results import JobList, JobStatus
 
 
 @pytest.mark.parametrize(
-    ("asked", "parsed"),
+    ("uri", "page"),
     [
         ("counsel://jobs/job_1/text", ("job_1", 1)),
         ("counsel://jobs/job_1/text?page=7", ("job_1", 7)),
@@ -26,8 +26,8 @@ from counsel.results import JobList, JobStatus
         ("file:///etc/passwd", None),
     ],
 )
-def test_which_addresses_name_a_page_of_a_job(asked: str, parsed: tuple[str, int] | None) -> None:
-    assert overflow.parse(asked) == parsed
+def test_which_addresses_name_a_page_of_a_job(uri: str, page: tuple[str, int] | None) -> None:
+    assert overflow.parse(uri) == page
 
 
 def test_the_first_page_needs_no_number() -> None:
@@ -36,15 +36,15 @@ def test_the_first_page_needs_no_number() -> None:
 
 
 def test_a_text_is_kept_where_only_the_user_reads_it(tmp_path: Path) -> None:
-    stored = overflow.store(tmp_path, "job_1", "Grüße")
+    full_text = overflow.store(tmp_path, "job_1", "Grüße")
     path = tmp_path / "outputs" / "job_1.txt"
-    assert stored.path == path
+    assert full_text.path == path
     assert path.read_text(encoding="utf-8") == "Grüße"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert stored.hint == f"full text: resource counsel://jobs/job_1/text or file {path}"
-    assert stored.link()["uri"] == "counsel://jobs/job_1/text"
-    assert stored.link()["type"] == "resource_link"
+    assert full_text.hint == f"full text: resource counsel://jobs/job_1/text or file {path}"
+    assert full_text.link()["uri"] == "counsel://jobs/job_1/text"
+    assert full_text.link()["type"] == "resource_link"
     overflow.store(tmp_path, "job_1", "again")
     assert path.read_text() == "again"
     assert [entry.name for entry in path.parent.iterdir()] == ["job_1.txt"]
@@ -52,18 +52,18 @@ def test_a_text_is_kept_where_only_the_user_reads_it(tmp_path: Path) -> None:
 
 def test_an_unsafe_name_is_replaced_and_has_no_address(tmp_path: Path) -> None:
     for name in ("../escape", "", None):
-        stored = overflow.store(tmp_path, name, "text")
-        assert stored.path is not None
-        assert stored.path.name.startswith("result_")
-        assert stored.uri is None
-        assert stored.hint == f"full text: file {stored.path}"
+        full_text = overflow.store(tmp_path, name, "text")
+        assert full_text.path is not None
+        assert full_text.path.name.startswith("result_")
+        assert full_text.uri is None
+        assert full_text.hint == f"full text: file {full_text.path}"
 
 
 def test_without_a_home_or_a_disk_there_is_the_address_alone(tmp_path: Path) -> None:
     (tmp_path / "outputs").touch()
     for home in (None, tmp_path, tmp_path / "gone"):
-        stored = overflow.store(home, "job_1", "text")
-        assert (stored.path, stored.uri) == (None, "counsel://jobs/job_1/text")
+        full_text = overflow.store(home, "job_1", "text")
+        assert (full_text.path, full_text.uri) == (None, "counsel://jobs/job_1/text")
     assert not (tmp_path / "gone").exists()
     assert overflow.store(None, None, "text").hint == "raise MAX_MCP_OUTPUT_TOKENS for more"
 
@@ -89,25 +89,25 @@ class Jobs:
 
 
 async def page(number: int, most: int) -> str | None:
-    read = await overflow.read(Jobs(), overflow.uri("job_1", number), most)  # type: ignore[arg-type]
-    if read is None:
+    resource = await overflow.read(Jobs(), overflow.uri("job_1", number), most)  # type: ignore[arg-type]
+    if resource is None:
         return None
-    (content,) = read["contents"]
+    (content,) = resource["contents"]
     assert (content["uri"], content["mimeType"]) == (overflow.uri("job_1", number), "text/plain")
     return str(content["text"])
 
 
 async def test_pages_hold_the_whole_text_and_say_what_comes_next() -> None:
-    whole = await page(1, 100_000)
-    assert whole is not None
-    assert "[page" not in whole
+    full_text = await page(1, 100_000)
+    assert full_text is not None
+    assert "[page" not in full_text
     pieces, number = [], 1
     while (text := await page(number, 300)) is not None:
         body, _, note = text.rpartition("\n\n[page ")
         pieces.append(body)
         assert len(json.dumps(body, ensure_ascii=False)) <= 300
         number += 1
-    assert "".join(pieces) == whole
+    assert "".join(pieces) == full_text
     assert number - 1 == len(pieces) > 2
     assert note == f"{len(pieces)} of {len(pieces)}; the last]"
     first = await page(1, 300)
@@ -122,13 +122,13 @@ async def test_pages_hold_the_whole_text_and_say_what_comes_next() -> None:
 def test_pages_fit_whatever_their_letters(text: str) -> None:
     pages = overflow._pages(text, 100)
     assert "".join(pages) == text
-    assert all(len(json.dumps(each, ensure_ascii=False)) <= 100 for each in pages)
+    assert all(len(json.dumps(page_text, ensure_ascii=False)) <= 100 for page_text in pages)
     assert len(pages) < len(json.dumps(text, ensure_ascii=False)) / 40
 
 
 async def test_texts_of_finished_jobs_are_listed() -> None:
-    listed = await overflow.recent(Jobs())  # type: ignore[arg-type]
-    assert [(entry["uri"], entry["name"]) for entry in listed] == [
+    resources = await overflow.recent(Jobs())  # type: ignore[arg-type]
+    assert [(entry["uri"], entry["name"]) for entry in resources] == [
         ("counsel://jobs/a/text", "Title"),
         ("counsel://jobs/c/text", "c"),
     ]

@@ -78,10 +78,10 @@ async def test_text_is_shown_from_its_end_and_silence_is_named(clock: list[float
 
 async def test_a_long_text_begins_with_a_word(clock: list[float]) -> None:
     words = " ".join(f"word{number}" for number in range(100))
-    shown = growing(started("gpt"), text(words)).message()
-    assert shown.startswith("…word")
-    assert words.endswith(shown[1:])
-    assert 190 <= len(shown) <= 200
+    message = growing(started("gpt"), text(words)).message()
+    assert message.startswith("…word")
+    assert words.endswith(message[1:])
+    assert 190 <= len(message) <= 200
     assert growing(started("gpt"), text("x" * 200)).message() == "x" * 200
     assert growing(started("gpt"), text("x" * 201)).message() == "…" + "x" * 199
     late = "x" * 150 + " " + "y" * 99  # a gap in the second half: the text is not cut there
@@ -96,8 +96,8 @@ async def test_several_models_have_a_line_each(clock: list[float]) -> None:
     assert (job.message(), job.size) == ("one: done\ntwo is thinking (0 s)", size + 1)
     job.add(failed("two", "b"))
     assert job.message() == "one: done\ntwo: failed"
-    each = growing(started("one", "a"), started("two", "b"), text("x" * 300, slot="b")).message()
-    assert each == "one is thinking (0 s)\ntwo: …" + "x" * (100 - 3 - 3 - 1)
+    message = growing(started("one", "a"), started("two", "b"), text("x" * 300, slot="b")).message()
+    assert message == "one is thinking (0 s)\ntwo: …" + "x" * (100 - 3 - 3 - 1)
 
 
 async def test_a_single_model_that_ends_is_no_news(clock: list[float]) -> None:
@@ -130,7 +130,7 @@ async def test_a_restart_is_noted_until_the_next_phase(clock: list[float]) -> No
     assert job.message() == "Hello"
 
 
-async def test_waiting_is_told_until_a_model_starts(clock: list[float]) -> None:
+async def test_waiting_is_shown_until_a_model_starts(clock: list[float]) -> None:
     wait = Wait("turn", "the answer before it")
     job = growing(Waiting(0, 0.0, "a", wait))
     assert (job.size, job.message()) == (0, "starting (0 s)")  # of one model, not of the job

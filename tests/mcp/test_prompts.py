@@ -35,11 +35,11 @@ async def _text(client: SessionClient, name: str, arguments: dict[str, str]) -> 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
 async def test_each_handshake_revision_lists_and_gets_prompts(client: SessionClient, version: str) -> None:
-    opened = await client.ask(
+    reply = await client.ask(
         "initialize",
         {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     )
-    assert "prompts" in opened["result"]["capabilities"]
+    assert "prompts" in reply["result"]["capabilities"]
     prompts = (await client.ask("prompts/list"))["result"]["prompts"]
     assert [prompt["name"] for prompt in prompts] == [
         "review",
@@ -53,11 +53,11 @@ async def test_each_handshake_revision_lists_and_gets_prompts(client: SessionCli
 
 
 async def test_the_stateless_revision_lists_and_gets_prompts(client: SessionClient) -> None:
-    listed = (await client.ask("prompts/list", {"_meta": STATELESS}))["result"]
-    assert len(listed["prompts"]) == 5
-    assert listed["resultType"] == "complete"
-    asked = {"name": "review", "arguments": {"base": "main"}, "_meta": STATELESS}
-    reply = (await client.ask("prompts/get", asked))["result"]
+    result = (await client.ask("prompts/list", {"_meta": STATELESS}))["result"]
+    assert len(result["prompts"]) == 5
+    assert result["resultType"] == "complete"
+    params = {"name": "review", "arguments": {"base": "main"}, "_meta": STATELESS}
+    reply = (await client.ask("prompts/get", params))["result"]
     assert "counsel review 'main' --json" in reply["messages"][0]["content"]["text"]
 
 
@@ -73,16 +73,16 @@ async def test_arguments_appear_where_they_belong(client: SessionClient) -> None
     assert '["auto"]' in plain
     braces = await _text(client, "consensus", {"question": "Is {models} or VALUE a {name}?"})
     assert "Is {models} or VALUE a {name}?" in braces
-    quoted = await _text(client, "review", {"base": "it's", "focus": "what's new"})
-    assert "counsel review 'it'\\''s' --json" in quoted
-    assert "Look especially at: what's new." in quoted
+    quotes = await _text(client, "review", {"base": "it's", "focus": "what's new"})
+    assert "counsel review 'it'\\''s' --json" in quotes
+    assert "Look especially at: what's new." in quotes
 
 
 async def test_every_prompt_names_tools_that_exist_and_leaves_no_gap(client: SessionClient) -> None:
     await client.initialize()
     for name, prompt in PROMPTS.items():
         arguments = {argument: f"<{argument}>" for argument, _, _ in prompt.arguments}
-        required = {argument: "x" for argument, _, needed in prompt.arguments if needed}
+        required = {argument: "x" for argument, _, is_required in prompt.arguments if is_required}
         full, least = await _text(client, name, arguments), await _text(client, name, required)
         assert all(value in full for value in arguments.values()), name
         for text in (full, least):

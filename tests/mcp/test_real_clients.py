@@ -49,7 +49,7 @@ def run(home: Path, tmp_path: Path, fake_process: FakeProcess, real_client: Call
             "GOOGLE_GEMINI_BASE_URL": fake_process.url,
             "DISABLE_TELEMETRY": "1",
         }
-        done = subprocess.run(
+        process = subprocess.run(
             [program, *args],
             env=env,
             cwd=tmp_path,
@@ -59,18 +59,18 @@ def run(home: Path, tmp_path: Path, fake_process: FakeProcess, real_client: Call
             check=False,
             timeout=120,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
     return start
 
 
 def test_the_inspector_lists_and_calls(run: Run) -> None:
-    listed = json.loads(run("mcp-inspector", "--cli", *COUNSEL, "--method", "tools/list"))
-    assert [tool["name"] for tool in listed["tools"]] == [tool["name"] for tool in listing()]
+    document = json.loads(run("mcp-inspector", "--cli", *COUNSEL, "--method", "tools/list"))
+    assert [tool["name"] for tool in document["tools"]] == [tool["name"] for tool in listing()]
     call = ("--method", "tools/call", "--tool-name", "chat", "--tool-arg", "prompt=hello", "model=gpt-5-mini")
-    called = json.loads(run("mcp-inspector", "--cli", *COUNSEL, *call))
-    assert called["structuredContent"]["content"] == "gpt-5-mini says: hello"
+    result = json.loads(run("mcp-inspector", "--cli", *COUNSEL, *call))
+    assert result["structuredContent"]["content"] == "gpt-5-mini says: hello"
 
 
 def test_claude_code_is_connected(run: Run) -> None:
@@ -96,8 +96,8 @@ def test_claude_code_asks_a_model_through_counsel(
         *("--strict-mcp-config", "--allowedTools", "mcp__counsel__chat"),
     )
     assert json.loads(reply)["result"] == "Thanks."
-    asked = fake_process.wait_for(path="/v1/responses", state="finished")
-    assert "a colleague's question" in json.dumps(asked)
+    requests = fake_process.wait_for(path="/v1/responses", state="finished")
+    assert "a colleague's question" in json.dumps(requests)
     report = fake_process.wait_for(path="/v1/messages", count=2)
     assert "gpt-5-mini says: a colleague's question" in json.dumps(report)
 
@@ -129,14 +129,14 @@ def test_the_typescript_sdk_times_out_and_the_job_goes_on(
     assert "Request timed out" in document["said"]
     fake_process.open_gate("slow")
     call = ("--method", "tools/call", "--tool-name", "check_status")
-    shown: dict[str, object] = {}
-    while "result" not in shown:
+    status: dict[str, object] = {}
+    while "result" not in status:
         reply = run(
             "mcp-inspector", "--cli", *COUNSEL, *call, "--tool-arg", f"continuation_id={document['job']}"
         )
-        shown = json.loads(reply)["structuredContent"]["content"]
-        assert shown["status"] in {"processing", "completed"}
-    assert "The slow answer." in json.dumps(shown)
+        status = json.loads(reply)["structuredContent"]["content"]
+        assert status["status"] in {"processing", "completed"}
+    assert "The slow answer." in json.dumps(status)
 
 
 def test_claude_code_offers_the_prompts_as_slash_commands(
@@ -147,11 +147,11 @@ def test_claude_code_offers_the_prompts_as_slash_commands(
     fake_process.script(vendor="anthropic", text="Done.", times=None)
     options = ("--output-format", "stream-json", "--verbose", "--mcp-config", str(tmp_path / "mcp.json"))
     reply = run("claude", "-p", "/mcp__counsel__review main locks", *options, "--strict-mcp-config")
-    opened = json.loads(reply.splitlines()[0])
-    assert {f"mcp__counsel__{name}" for name in PROMPTS} <= set(opened["slash_commands"])
-    sent = json.dumps(fake_process.wait_for(path="/v1/messages"))
-    assert "counsel review 'main' --json" in sent
-    assert "Look especially at: locks." in sent
+    init = json.loads(reply.splitlines()[0])
+    assert {f"mcp__counsel__{name}" for name in PROMPTS} <= set(init["slash_commands"])
+    requests = json.dumps(fake_process.wait_for(path="/v1/messages"))
+    assert "counsel review 'main' --json" in requests
+    assert "Look especially at: locks." in requests
 
 
 def test_claude_code_gives_free_text_one_word_and_the_whole_line_beside_it(
@@ -163,9 +163,9 @@ def test_claude_code_gives_free_text_one_word_and_the_whole_line_beside_it(
     fake_process.script(vendor="anthropic", text="Done.", times=None)
     options = ("--mcp-config", str(tmp_path / "mcp.json"), "--strict-mcp-config")
     run("claude", "-p", "/mcp__counsel__plan Add a cache", *options)
-    sent = json.dumps(fake_process.wait_for(path="/v1/messages"))
-    assert "Add (If <command-args> is shown above" in sent
-    assert "<command-args>Add a cache</command-args>" in sent
+    requests = json.dumps(fake_process.wait_for(path="/v1/messages"))
+    assert "Add (If <command-args> is shown above" in requests
+    assert "<command-args>Add a cache</command-args>" in requests
 
 
 def test_gemini_cli_offers_the_prompts_as_slash_commands(
@@ -184,6 +184,6 @@ def test_gemini_cli_offers_the_prompts_as_slash_commands(
         "-p",
         '/second_opinion --question="Is a cache right?"',
     )
-    sent = json.dumps(fake_process.wait_for(path="streamGenerateContent"))
-    assert "Get a second opinion" in sent
-    assert "Is a cache right?" in sent
+    requests = json.dumps(fake_process.wait_for(path="streamGenerateContent"))
+    assert "Get a second opinion" in requests
+    assert "Is a cache right?" in requests

@@ -19,7 +19,7 @@ REVISIONS = [*HANDSHAKE, "2026-07-28", "auto"]
 
 @pytest.mark.parametrize("interface", INTERFACES)
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_the_sdks_client_is_at_home(
+async def test_the_sdks_client_works_in_every_revision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interface: str, revision: str
 ) -> None:
     if revision in HANDSHAKE:
@@ -31,18 +31,18 @@ async def test_the_sdks_client_is_at_home(
         assert [tool.name for tool in tools][:2] == ["chat", "consensus"]
         result = await client.call_tool("chat", {"prompt": "echo hello"})  # checked against the outputSchema
         assert result.structured_content["content"] == "echo hello"
-        refused = await client.call_tool("chat", {"prompt": "p", "temperature": 9})
-        assert refused.is_error
-        assert refused.structured_content["code"] == "INVALID_ARGUMENT"
-        read = await client.read_resource("counsel://jobs/conv_1/text")
-        content = read.contents[0]
+        failure = await client.call_tool("chat", {"prompt": "p", "temperature": 9})
+        assert failure.is_error
+        assert failure.structured_content["code"] == "INVALID_ARGUMENT"
+        resource = await client.read_resource("counsel://jobs/conv_1/text")
+        content = resource.contents[0]
         assert isinstance(content, TextResourceContents)
         assert "echo hello" in content.text
         prompts = (await client.list_prompts()).prompts
         assert [prompt.name for prompt in prompts] == list(PROMPTS)
-        shown = (await client.get_prompt("plan", {"task": "Add a cache."})).messages[0].content
-        assert isinstance(shown, TextContent)
-        assert "Add a cache." in shown.text
+        prompt_text = (await client.get_prompt("plan", {"task": "Add a cache."})).messages[0].content
+        assert isinstance(prompt_text, TextContent)
+        assert "Add a cache." in prompt_text.text
         assert len((await client.list_resources()).resources) == 1
         with pytest.raises(MCPError):
             await client.call_tool("nope", {})
@@ -68,7 +68,7 @@ async def test_the_sdks_client_gets_progress(tmp_path: Path, interface: str, mod
 @pytest.mark.parametrize(
     ("interface", "revision"), [("front", "legacy"), ("front", "2026-07-28"), ("http", "legacy")]
 )
-async def test_a_call_that_the_sdk_stops_waiting_for_goes_on(
+async def test_a_call_that_the_sdk_stops_waiting_for_continues(
     tmp_path: Path, interface: str, revision: str
 ) -> None:
     """Over HTTP in 2026-07-28 there is no such thing: closing the stream cancels."""
@@ -77,5 +77,5 @@ async def test_a_call_that_the_sdk_stops_waiting_for_goes_on(
         with pytest.raises(MCPError, match=r"(?i)timed out"):
             await client.call_tool("chat", {"prompt": "hang"}, read_timeout_seconds=1)
         await client.call_tool("chat", {"prompt": "echo by now the cancellation was handled"})
-        shown = await client.call_tool("check_status", {"continuation_id": "conv_2"})
-        assert shown.structured_content["content"]["status"] == "processing"
+        status = await client.call_tool("check_status", {"continuation_id": "conv_2"})
+        assert status.structured_content["content"]["status"] == "processing"

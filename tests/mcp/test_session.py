@@ -43,8 +43,8 @@ async def test_the_stateless_revision_needs_no_handshake(client: SessionClient) 
     assert result["_meta"][protocol.META_SERVER]["name"] == "counsel"
     tools = (await client.ask("tools/list", {"_meta": ENVELOPE}))["result"]
     assert (tools["ttlMs"], tools["cacheScope"]) == (3_600_000, "public")
-    called = await client.call("chat", {"prompt": "echo hi"}, **ENVELOPE)
-    assert called["resultType"] == "complete"
+    reply = await client.call("chat", {"prompt": "echo hi"}, **ENVELOPE)
+    assert reply["resultType"] == "complete"
     assert client.engine.jobs["conv_1"].caller.client == "claude-code"
     assert client.engine.jobs["conv_1"].caller.agent == "claude"
 
@@ -65,10 +65,10 @@ async def test_the_eras_do_not_mix_on_one_connection(client: SessionClient) -> N
     await client.ask("server/discover", {"_meta": ENVELOPE})
     assert (await client.initialize())["error"]["code"] == protocol.UNSUPPORTED_VERSION
     assert (await client.ask("ping", {"_meta": ENVELOPE}))["error"]["code"] == protocol.METHOD_NOT_FOUND
-    other = SessionClient(client.session.identity.cwd)
-    await other.initialize()
-    refused = await other.ask("tools/list", {"_meta": ENVELOPE})
-    assert refused["error"]["code"] == protocol.INVALID_REQUEST
+    second = SessionClient(client.session.identity.cwd)
+    await second.initialize()
+    response = await second.ask("tools/list", {"_meta": ENVELOPE})
+    assert response["error"]["code"] == protocol.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ async def test_malformed_input_gets_an_error_and_the_connection_goes_on(
 ) -> None:
     await client.initialize()
     client.lines.line(line)
-    answer = await client.got.get()
+    answer = await client.messages.get()
     assert (answer["error"]["code"], answer["id"]) == (code, name)
     assert (await client.ask("ping"))["result"] == {}
 
@@ -112,7 +112,7 @@ async def test_a_slow_call_blocks_neither_another_nor_a_ping(client: SessionClie
         "content"
     ] == "echo quick"
     client.engine.jobs["conv_1"].end({"content": "at last"})
-    answer = await client.got.get()
+    answer = await client.messages.get()
     assert answer["id"] == slow
     assert answer["result"]["structuredContent"] == {"content": "at last"}
 
@@ -139,16 +139,14 @@ async def test_cancelling_stops_the_job_and_sends_no_result(client: SessionClien
         "TimeoutError: The operation was aborted due to timeout",  # AbortSignal.timeout()
     ],
 )
-async def test_a_client_that_gave_up_by_its_clock_leaves_the_job_running(
-    client: SessionClient, reason: str
-) -> None:
+async def test_a_client_that_timed_out_leaves_the_job_running(client: SessionClient, reason: str) -> None:
     await client.initialize()
     slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
     await client.engine.started.wait()
     client.notify("notifications/cancelled", {"requestId": slow, "reason": reason})
     assert (await client.ask("ping"))["id"] == slow + 1  # nothing is sent for the call
-    shown = await client.call("check_status", {"continuation_id": "conv_1"})
-    assert shown["structuredContent"]["content"]["status"] == "processing"
+    status = await client.call("check_status", {"continuation_id": "conv_1"})
+    assert status["structuredContent"]["content"]["status"] == "processing"
     await client.lines.close("gone")
     job = client.engine.jobs["conv_1"]
     assert (job.status, job.background) == ("processing", True)
@@ -176,12 +174,12 @@ async def test_any_other_cancellation_stops_the_job(client: SessionClient, reaso
 
 async def test_a_client_that_gives_up_before_its_job_is_made_finds_it_later(client: SessionClient) -> None:
     await client.initialize(roots={})
-    asked = await client.got.get()  # for the roots, which the call waits for
+    roots_request = await client.messages.get()  # for the roots, which the call waits for
     slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
     assert (await client.ask("ping"))["result"] == {}
     assert not client.engine.jobs
     client.notify("notifications/cancelled", {"requestId": slow, "reason": "Request timed out"})
-    client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+    client.send({"jsonrpc": "2.0", "id": roots_request["id"], "result": {"roots": []}})
     await asyncio.wait_for(client.engine.started.wait(), 10)
     job = client.engine.jobs["conv_1"]
     while not job.background:
@@ -198,19 +196,19 @@ async def test_a_silent_model_sends_a_growing_heartbeat(
     await client.initialize()
     params = {"name": "chat", "arguments": {"prompt": "hang"}, "_meta": {"progressToken": "t"}}
     client.request("tools/call", params)
-    beats = [(await client.got.get())["params"] for _ in range(4)]
+    beats = [(await client.messages.get())["params"] for _ in range(4)]
     assert [beat["message"] for beat in beats[1:]] == ["fake is thinking (0 s)"] * 3
     numbers = [beat["progress"] for beat in beats]
     assert numbers == sorted(set(numbers))
     await client.lines.close()
 
 
-async def test_roots_that_never_come_are_waited_for_once(
+async def test_calls_wait_only_once_for_roots_that_never_come(
     client: SessionClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(session, "ROOTS_TIMEOUT", 0.05)
     await client.initialize(roots={})
-    asked = await client.got.get()
+    roots_request = await client.messages.get()
     await client.call("chat", {"prompt": "echo one"})
     waits: list[Any] = []
     plain = asyncio.wait
@@ -222,7 +220,9 @@ async def test_roots_that_never_come_are_waited_for_once(
     monkeypatch.setattr(asyncio, "wait", noted)
     await client.call("chat", {"prompt": "echo two"})
     assert waits == []
-    client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": [{"uri": f"file://{tmp_path}/x"}]}})
+    client.send(
+        {"jsonrpc": "2.0", "id": roots_request["id"], "result": {"roots": [{"uri": f"file://{tmp_path}/x"}]}}
+    )
     await client.call("chat", {"prompt": "echo three"})  # a late answer counts
     await client.call("chat", {"prompt": "echo four"})
     assert client.engine.jobs["conv_4"].caller.roots == (tmp_path / "x",)
@@ -242,24 +242,24 @@ async def test_progress_carries_the_text_so_far(client: SessionClient) -> None:
     await client.initialize()
     params = {"name": "chat", "arguments": {"prompt": "hang one"}, "_meta": {"progressToken": "t"}}
     client.request("tools/call", params)
-    first = await client.got.get()
+    first = await client.messages.get()
     assert first["method"] == "notifications/progress"
     assert first["params"] == {"progressToken": "t", "progress": 3, "message": "one"}
     client.engine.jobs["conv_1"].add("text", text=" two")
-    second = await client.got.get()
+    second = await client.messages.get()
     assert second["params"] == {"progressToken": "t", "progress": 7, "message": "one two"}
     client.engine.jobs["conv_1"].end({"content": "one two"})
-    assert (await client.got.get())["result"]["structuredContent"]["content"] == "one two"
+    assert (await client.messages.get())["result"]["structuredContent"]["content"] == "one two"
 
 
 async def test_progress_is_sent_a_few_times_per_second_not_per_delta(client: SessionClient) -> None:
     await client.initialize()
     params = {"name": "chat", "arguments": {"prompt": "hang x"}, "_meta": {"progressToken": 0}}
     client.request("tools/call", params)
-    await client.got.get()
+    await client.messages.get()
     for _ in range(500):
         client.engine.jobs["conv_1"].add("text", text="x")
-    assert (await client.got.get())["params"]["progress"] == 501
+    assert (await client.messages.get())["params"]["progress"] == 501
     await client.lines.close()
 
 
@@ -314,21 +314,21 @@ async def test_batches_belong_to_one_revision(client: SessionClient) -> None:
             {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "check_status"}},
         ]
     )
-    answers = await client.got.get()
+    answers = await client.messages.get()
     assert [answer["id"] for answer in answers] == [7, 8, 9]
     assert answers[1]["error"]["code"] == protocol.INVALID_REQUEST
-    other = SessionClient(client.session.identity.cwd)
-    await other.initialize("2025-06-18")
-    other.send([{"jsonrpc": "2.0", "id": 7, "method": "ping"}])
-    assert (await other.got.get())["error"]["code"] == protocol.INVALID_REQUEST
+    newer = SessionClient(client.session.identity.cwd)
+    await newer.initialize("2025-06-18")
+    newer.send([{"jsonrpc": "2.0", "id": 7, "method": "ping"}])
+    assert (await newer.messages.get())["error"]["code"] == protocol.INVALID_REQUEST
 
 
 async def test_the_clients_roots_are_the_callers_folders(client: SessionClient, tmp_path: Path) -> None:
     await client.initialize(roots={"listChanged": True})
-    asked = await client.got.get()
-    assert asked["method"] == "roots/list"
+    roots_request = await client.messages.get()
+    assert roots_request["method"] == "roots/list"
     roots = [{"uri": f"file://{tmp_path}/a%20b"}, {"uri": "https://example.org"}, {"uri": 3}]
-    client.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}})
+    client.send({"jsonrpc": "2.0", "id": roots_request["id"], "result": {"roots": roots}})
     await client.call("chat", {"prompt": "echo"})
     caller = client.engine.jobs["conv_1"].caller
     assert caller.roots == (tmp_path / "a b",)
@@ -353,39 +353,39 @@ async def test_lists_without_entries(client: SessionClient) -> None:
 
 
 def test_progress_keeps_the_text_before_the_discarded_part() -> None:
-    growing = progress.LiveText()
-    growing.add(event_from(1, 0.0, "model_started", "0", {"model": "claude"}))
-    growing.add(event_from(1, 0.0, "text", "0", {"text": "x" * progress.REPORT_TEXT + "void", "offset": 0}))
+    live_text = progress.LiveText()
+    live_text.add(event_from(1, 0.0, "model_started", "0", {"model": "claude"}))
+    live_text.add(event_from(1, 0.0, "text", "0", {"text": "x" * progress.REPORT_TEXT + "void", "offset": 0}))
     about = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke."}
-    growing.add(event_from(2, 0.0, "restarted", "0", {**about, "offset": progress.REPORT_TEXT}))
-    before = growing.size
-    growing.add(event_from(2, 0.0, "text", "0", {"text": "good", "offset": progress.REPORT_TEXT}))
-    note, text = growing.message().split("\n\n")
+    live_text.add(event_from(2, 0.0, "restarted", "0", {**about, "offset": progress.REPORT_TEXT}))
+    before = live_text.size
+    live_text.add(event_from(2, 0.0, "text", "0", {"text": "good", "offset": progress.REPORT_TEXT}))
+    note, text = live_text.message().split("\n\n")
     assert note == "[claude starts again; the end of its answer is discarded. It broke.]"
     assert text.removeprefix("…").strip("x") == "good"
-    assert growing.size > before > progress.REPORT_TEXT
+    assert live_text.size > before > progress.REPORT_TEXT
 
 
 def test_progress_is_the_end_of_the_text_cut_at_a_word() -> None:
-    growing = progress.LiveText()
-    growing.add(event_from(1, 0.0, "model_started", "0", {"model": "gpt-5"}))
+    live_text = progress.LiveText()
+    live_text.add(event_from(1, 0.0, "model_started", "0", {"model": "gpt-5"}))
     text = " ".join(f"word{number}" for number in range(500))
-    growing.add(event_from(1, 0.0, "text", "0", {"text": text, "offset": 0}))
-    shown = growing.message()
-    assert len(shown) <= progress.REPORT_TEXT
-    assert shown.startswith("…word")
-    assert shown.endswith("word499")
+    live_text.add(event_from(1, 0.0, "text", "0", {"text": text, "offset": 0}))
+    message = live_text.message()
+    assert len(message) <= progress.REPORT_TEXT
+    assert message.startswith("…word")
+    assert message.endswith("word499")
 
 
 def test_progress_of_several_models_is_a_line_each() -> None:
-    growing = progress.LiveText()
+    live_text = progress.LiveText()
     for slot, model in enumerate(("gpt-5", "opus", "grok-4")):
-        growing.add(event_from(1, 0.0, "model_started", str(slot), {"model": model}))
-    growing.add(event_from(1, 0.0, "text", "0", {"text": "one\n\ntwo " * 100 + "end", "offset": 0}))
-    growing.add(event_from(1, 0.0, "model_finished", "1", {}))
-    first, second, third = growing.message().split("\n")
+        live_text.add(event_from(1, 0.0, "model_started", str(slot), {"model": model}))
+    live_text.add(event_from(1, 0.0, "text", "0", {"text": "one\n\ntwo " * 100 + "end", "offset": 0}))
+    live_text.add(event_from(1, 0.0, "model_finished", "1", {}))
+    first, second, third = live_text.message().split("\n")
     assert first.startswith("gpt-5: …")
     assert first.endswith("end")
     assert second == "opus: done"
     assert third == "grok-4 is thinking (0 s)"
-    assert len(growing.message()) <= progress.REPORT_TEXT
+    assert len(live_text.message()) <= progress.REPORT_TEXT

@@ -30,9 +30,9 @@ async def ask(client: SessionClient, method: str, **params: Any) -> Any:
 
 
 async def begin(client: SessionClient, prompt: str = "hang so far") -> str:
-    made = await client.call("chat", {"prompt": prompt, "async": True}, **DECLARED)
-    assert made["resultType"] == "task"
-    return str(made["taskId"])
+    task = await client.call("chat", {"prompt": prompt, "async": True}, **DECLARED)
+    assert task["resultType"] == "task"
+    return str(task["taskId"])
 
 
 async def test_the_extension_is_declared_where_it_exists_only(client: SessionClient) -> None:
@@ -44,18 +44,18 @@ async def test_the_extension_is_declared_where_it_exists_only(client: SessionCli
 
 
 async def test_a_background_call_is_a_task_from_its_first_answer_to_its_result(client: SessionClient) -> None:
-    made = await client.call("chat", {"prompt": "hang so far", "async": True}, **DECLARED)
-    assert made["resultType"] == "task"
-    assert set(made) == FIELDS | {"resultType", "_meta"}
-    name = made["taskId"]
+    task = await client.call("chat", {"prompt": "hang so far", "async": True}, **DECLARED)
+    assert task["resultType"] == "task"
+    assert set(task) == FIELDS | {"resultType", "_meta"}
+    name = task["taskId"]
     working = (await ask(client, "tasks/get", taskId=name))["result"]
     assert (working["status"], working["resultType"]) == ("working", "complete")
     assert "result" not in working
     client.engine.jobs[name].end(client.engine.result(client.engine.jobs[name], "at last"))
-    done = (await ask(client, "tasks/get", taskId=name))["result"]
-    assert done["status"] == "completed"
-    assert done["result"]["structuredContent"]["content"] == "at last"
-    assert done["result"]["content"][0]["text"].startswith("at last")
+    completed = (await ask(client, "tasks/get", taskId=name))["result"]
+    assert completed["status"] == "completed"
+    assert completed["result"]["structuredContent"]["content"] == "at last"
+    assert completed["result"]["content"][0]["text"].startswith("at last")
 
 
 async def test_a_quick_call_is_answered_at_once_and_a_slow_one_becomes_a_task(
@@ -70,9 +70,9 @@ async def test_a_quick_call_is_answered_at_once_and_a_slow_one_becomes_a_task(
 
 
 async def test_a_tools_failure_is_a_completed_task_that_says_so(client: SessionClient) -> None:
-    done = (await ask(client, "tasks/get", taskId=await begin(client, "fail")))["result"]
-    assert (done["status"], done["result"]["isError"]) == ("completed", True)
-    assert done["result"]["structuredContent"]["code"] == "NOT_FOUND"
+    task = (await ask(client, "tasks/get", taskId=await begin(client, "fail")))["result"]
+    assert (task["status"], task["result"]["isError"]) == ("completed", True)
+    assert task["result"]["structuredContent"]["code"] == "NOT_FOUND"
 
 
 async def test_cancelling_stops_the_job_and_is_acknowledged_with_nothing(client: SessionClient) -> None:
@@ -107,8 +107,8 @@ async def test_a_client_that_does_not_declare_it_learns_what_is_missing(
     error = (await client.ask(method, params))["error"]
     assert error["code"] == protocol.MISSING_CAPABILITY
     assert error["data"] == {"requiredCapabilities": {"extensions": {protocol.TASKS: {}}}}
-    called = await client.call("chat", {"prompt": "hang", "async": True}, **ENVELOPE)
-    assert (called["resultType"], called["structuredContent"]["async_execution"]) == ("complete", True)
+    reply = await client.call("chat", {"prompt": "hang", "async": True}, **ENVELOPE)
+    assert (reply["resultType"], reply["structuredContent"]["async_execution"]) == ("complete", True)
 
 
 @pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
@@ -121,17 +121,17 @@ async def test_a_subscription_reports_changes_until_its_tasks_have_ended(client:
     listening = client.request(
         protocol.LISTEN, {"notifications": {"taskIds": [name, "nobody"]}, "_meta": DECLARED}
     )
-    acknowledged = await client.got.get()
-    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-    assert acknowledged["params"]["notifications"] == {"taskIds": [name]}
-    assert acknowledged["params"]["_meta"] == {protocol.META_SUBSCRIPTION: listening}
-    assert (await client.got.get())["params"]["status"] == "working"
+    acknowledgement = await client.messages.get()
+    assert acknowledgement["method"] == "notifications/subscriptions/acknowledged"
+    assert acknowledgement["params"]["notifications"] == {"taskIds": [name]}
+    assert acknowledgement["params"]["_meta"] == {protocol.META_SUBSCRIPTION: listening}
+    assert (await client.messages.get())["params"]["status"] == "working"
     client.engine.jobs[name].end({"content": "done"})
-    last = await client.got.get()
+    last = await client.messages.get()
     assert (last["method"], last["params"]["status"]) == ("notifications/tasks", "completed")
     assert last["params"]["result"]["structuredContent"] == {"content": "done"}
-    ended = await client.got.get()
-    assert (ended["id"], ended["result"]["resultType"]) == (listening, "complete")
+    response = await client.messages.get()
+    assert (response["id"], response["result"]["resultType"]) == (listening, "complete")
 
 
 # ── the SDK's own client ──
@@ -170,12 +170,12 @@ class _Tasks(ClientExtension):
     def claims(self) -> list[ResultClaim[Any]]:
         return [ResultClaim(result_type="task", model=_Created, resolve=self._resolve)]
 
-    async def _resolve(self, made: _Created, context: ClaimContext) -> CallToolResult:
+    async def _resolve(self, task: _Created, context: ClaimContext) -> CallToolResult:
         while True:
-            got = await context.session.send_request(_Get(params=_Params(task_id=made.task_id)), _Got)
-            self.seen.append(got.status)
-            if got.result is not None:
-                return CallToolResult.model_validate(got.result)
+            state = await context.session.send_request(_Get(params=_Params(task_id=task.task_id)), _Got)
+            self.seen.append(state.status)
+            if state.result is not None:
+                return CallToolResult.model_validate(state.result)
             self.now.touch()
             await anyio.sleep(0.02)
 

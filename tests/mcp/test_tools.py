@@ -110,8 +110,8 @@ def test_a_blank_field_of_a_member_was_not_given() -> None:
         {"model": "c", "role": "critic", "stance": None},
     ]
     values = {"prompt": "p", "models": models}
-    accepted = argument_schema.check("consensus", consensus.TOOL.schema, values)
-    assert accepted["models"] == ["a", {"model": "b"}, {"model": "c", "role": "critic"}]
+    checked_arguments = argument_schema.check("consensus", consensus.TOOL.schema, values)
+    assert checked_arguments["models"] == ["a", {"model": "b"}, {"model": "c", "role": "critic"}]
     assert models[1] == {"model": "b", "role": None, "stance": ""}, "the caller's own list is not changed"
 
 
@@ -124,20 +124,20 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
 
 @pytest.mark.parametrize(("tool", "arguments", "words"), BAD)
 def test_bad_arguments_are_refused_with_what_is_wrong(tool: str, arguments: Any, words: str) -> None:
-    with pytest.raises(InvalidArgument) as refused:
+    with pytest.raises(InvalidArgument) as excinfo:
         argument_schema.check(tool, TOOLS[tool].schema, arguments)
-    assert words in refused.value.message
-    assert "Arguments:" in str(refused.value.hint)
+    assert words in excinfo.value.message
+    assert "Arguments:" in str(excinfo.value.hint)
 
 
-@pytest.mark.parametrize(("wrong", "listed"), [(1, 1), (10, 10), (11, 10), (100_000, 10)])
-def test_many_problems_are_listed_up_to_a_limit(wrong: int, listed: int) -> None:
+@pytest.mark.parametrize(("wrong", "expected"), [(1, 1), (10, 10), (11, 10), (100_000, 10)])
+def test_many_problems_are_listed_up_to_a_limit(wrong: int, expected: int) -> None:
     arguments = {"prompt": "hello", "files": [5] * wrong}
-    with pytest.raises(InvalidArgument) as refused:
+    with pytest.raises(InvalidArgument) as excinfo:
         argument_schema.check("chat", TOOLS["chat"].schema, arguments)
-    problems = refused.value.message.split("; ")
-    assert len([problem for problem in problems if "files" in problem]) == listed
-    assert (problems[-1] == "and more.") == (wrong > listed)
+    problems = excinfo.value.message.split("; ")
+    assert len([problem for problem in problems if "files" in problem]) == expected
+    assert (problems[-1] == "and more.") == (wrong > expected)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ async def test_status_and_cancel_have_converses_shape(tmp_path: Path) -> None:
     assert status["structuredContent"]["content"]["status"] == "processing"
     many = await client.call("check_status", None)
     assert [job["id"] for job in many["structuredContent"]["content"]["jobs"]] == ["conv_1"]
-    stopped = await client.call("cancel_job", {"continuation_id": "conv_1"})
-    assert stopped["structuredContent"]["content"]["status"] == "cancelled"
+    cancellation = await client.call("cancel_job", {"continuation_id": "conv_1"})
+    assert cancellation["structuredContent"]["content"]["status"] == "cancelled"
     missing = await client.call("check_status", {"continuation_id": "nope"})
     assert missing["structuredContent"]["code"] == "NOT_FOUND"
 
@@ -226,21 +226,21 @@ async def test_a_long_answer_is_cut_and_the_whole_is_one_call_away(tmp_path: Pat
     result = await client.call("chat", {"prompt": "long 20000"})
     assert size(result) <= 2_000
     assert size(result) > 1_500  # the room that there is is used
-    shown = result["structuredContent"]["content"]
-    head, _, note = shown.rpartition("\n\n[cut here: ")
-    whole = client.engine.jobs["conv_1"].outcome["content"]  # type: ignore[index]
-    assert whole.startswith(head + " ")  # at a boundary between words
+    content = result["structuredContent"]["content"]
+    head, _, note = content.rpartition("\n\n[cut here: ")
+    full_text = client.engine.jobs["conv_1"].outcome["content"]  # type: ignore[index]
+    assert full_text.startswith(head + " ")  # at a boundary between words
     assert "counsel://jobs/conv_1/text" in note
     assert result["structuredContent"]["continuation"]["id"] == "conv_1"
     file = tmp_path / "outputs" / "conv_1.txt"
-    assert whole in file.read_text()
+    assert full_text in file.read_text()
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert result["content"][1]["uri"] == "counsel://jobs/conv_1/text"
     uri, pages = result["content"][1]["uri"], []
     while uri:
-        read = (await client.ask("resources/read", {"uri": uri}))["result"]
-        assert size(read) <= 2_000
-        text, _, foot = read["contents"][0]["text"].rpartition("\n\n[page ")
+        resource = (await client.ask("resources/read", {"uri": uri}))["result"]
+        assert size(resource) <= 2_000
+        text, _, foot = resource["contents"][0]["text"].rpartition("\n\n[page ")
         pages.append(text)
         uri = foot.rpartition("next: ")[2][:-1] if "next: " in foot else None
     assert "".join(pages) == file.read_text()
@@ -264,8 +264,8 @@ async def test_old_revisions_get_no_link_that_they_cannot_read(tmp_path: Path) -
 )
 def test_whatever_is_too_long_fits_afterwards(tmp_path: Path, content: Any) -> None:
     frame = tool_result.Frame(1_000, lambda: tmp_path, links=True)
-    structured: dict[str, object] = {"content": {"id": "conv_1", "status": "completed", **content}}
-    result = tool_result.success(JobStatus.from_json(structured), frame, "conv_1", render.text)
+    document: dict[str, object] = {"content": {"id": "conv_1", "status": "completed", **content}}
+    result = tool_result.success(JobStatus.from_json(document), frame, "conv_1", render.text)
     assert size(result) <= 1_000
     assert result["structuredContent"]["content"]["id"] == "conv_1"
 
@@ -279,9 +279,9 @@ def test_a_full_disk_loses_the_file_and_not_the_answer(tmp_path: Path) -> None:
     assert result["content"][1]["uri"] == "counsel://jobs/conv_1/text"
 
 
-@pytest.mark.parametrize("asked", ["counsel://jobs/../text", "counsel://jobs/a/b/text", "file:///etc/passwd"])
-def test_only_our_own_addresses_are_read(asked: str) -> None:
-    assert overflow.parse(asked) is None
+@pytest.mark.parametrize("uri", ["counsel://jobs/../text", "counsel://jobs/a/b/text", "file:///etc/passwd"])
+def test_only_our_own_addresses_are_read(uri: str) -> None:
+    assert overflow.parse(uri) is None
 
 
 def test_the_readable_text_says_what_the_metadata_says() -> None:

@@ -38,8 +38,8 @@ class Api:
             return answer.status, await answer.json()
 
     async def post(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.session.post(path, json=body or {}, headers=named) as answer:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.post(path, json=body or {}, headers=fields) as answer:
             return answer.status, await answer.json()
 
     async def delete(self, path: str) -> tuple[int, Any]:
@@ -91,14 +91,14 @@ async def messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Any]:
 async def here(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
     """The server and its engine in this process, which saves the start of two others."""
     variables = {**environment(folder, fake.v1), **env}
-    loaded = settings.load(variables)
-    engine = await open_engine(loaded.home)
+    config = settings.load(variables)
+    engine = await open_engine(config.home)
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    identity = ClientIdentity(env=loaded.own_env, cwd=Path.cwd())
-    table = routes.routes(engine, loaded, identity)
+    identity = ClientIdentity(env=config.own_env, cwd=Path.cwd())
+    table = routes.routes(engine, config, identity)
     team = team_access(engine, TOKEN) if engine.is_team else None
     application = app.build(
-        engine, loaded, host="127.0.0.1", secret=TOKEN, routes=table, identity=identity, team=team
+        engine, config, host="127.0.0.1", secret=TOKEN, routes=table, identity=identity, team=team
     )
     server = serve.Server(application, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     serving = asyncio.ensure_future(server.serve())

@@ -41,8 +41,8 @@ class Wire:
             return message
 
     async def lines(self, count: int) -> dict[str, dict[str, Any]]:
-        got = [await self.line() for _ in range(count)]
-        return {line["requestId"]: line for line in got}
+        messages = [await self.line() for _ in range(count)]
+        return {line["requestId"]: line for line in messages}
 
     def close(self) -> None:
         self.writer.close()

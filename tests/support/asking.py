@@ -17,7 +17,7 @@ async def ask(engine: Engine, caller: Caller, prompt: str = "hello", **fields: A
 
 async def until_text(engine: Engine, job: str) -> Any:
     while True:
-        shown = (await engine.status(job)).to_json()["content"]
-        if shown.get("partial"):
-            return shown
+        status = (await engine.status(job)).to_json()["content"]
+        if status.get("partial"):
+            return status
         await asyncio.sleep(0)

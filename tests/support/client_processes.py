@@ -64,6 +64,6 @@ async def run(*command: str, cwd: Path, env: dict[str, str], expect: int | None 
         if process.returncode is None:
             process.kill()
             await process.wait()
-    printed = output.decode(errors="replace")
-    assert expect is None or process.returncode == expect, printed
-    return printed
+    text = output.decode(errors="replace")
+    assert expect is None or process.returncode == expect, text
+    return text

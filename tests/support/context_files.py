@@ -17,7 +17,7 @@ def ask(caller: Caller, *files: str, prompt: str = "Why?") -> build.Context:
 
 
 def refused(kind: type[CounselError], caller: Caller, *files: str) -> CounselError:
-    with pytest.raises(kind) as caught:
+    with pytest.raises(kind) as excinfo:
         ask(caller, *files)
-    assert caught.value.hint or len(files) > 1
-    return caught.value
+    assert excinfo.value.hint or len(files) > 1
+    return excinfo.value

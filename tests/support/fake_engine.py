@@ -147,10 +147,10 @@ class FakeEngine:
         return result_from_json(job.outcome)
 
     async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
-        job, seen = self._job(job_id), after
+        job, last = self._job(job_id), after
         while True:
-            for event in job.events[seen:]:
-                seen = event.seq
+            for event in job.events[last:]:
+                last = event.seq
                 yield event
             if job.ended.is_set():
                 return
@@ -159,12 +159,12 @@ class FakeEngine:
 
     async def accepted(self, job_id: str) -> Accepted:
         tool = "CHAT" if isinstance(self._job(job_id).request, ChatRequest) else "CONSENSUS"
-        shown = {
+        document = {
             "content": f"⏳ PROCESSING | {tool} | {job_id} | 0/1",
             "continuation": {"id": job_id, "status": "processing"},
             "async_execution": True,
         }
-        return Accepted.from_json(shown)
+        return Accepted.from_json(document)
 
     async def detach(self, job_id: str) -> None:
         self._job(job_id).background = True
@@ -172,11 +172,11 @@ class FakeEngine:
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
         job = self._job(any_id)
         if job.outcome is not None:
-            return self.told(job, f"has already {job.status}")
+            return self.cancellation(job, f"has already {job.status}")
         job.end(Cancelled("The job was cancelled."))
-        return self.told(job, "cancelled successfully")
+        return self.cancellation(job, "cancelled successfully")
 
-    def told(self, job: Job, words: str) -> Cancellation:
+    def cancellation(self, job: Job, words: str) -> Cancellation:
         return Cancellation(status=job.status, message=f"Job {job.id} {words}", job_id=job.id)
 
     def register_caller(self, caller: Caller) -> None:
@@ -184,7 +184,7 @@ class FakeEngine:
 
     async def status(self, any_id: str, *, full_history: bool = False) -> JobStatus:
         job = self._job(any_id)
-        shown: Json = {
+        content: Json = {
             "id": job.id,
             "job_id": job.id,
             "status": job.status,
@@ -194,17 +194,17 @@ class FakeEngine:
             "progress": {"completed": int(job.outcome is not None), "total": 1, "percentage": 0},
         }
         if isinstance(job.outcome, CounselError):
-            shown["error"] = job.outcome.as_dict()
+            content["error"] = job.outcome.as_dict()
         if isinstance(job.outcome, dict):
-            shown["result"] = job.outcome
+            content["result"] = job.outcome
         if full_history:
-            shown["history"] = [{"role": "user", "content": job.request.prompt}] * 3
-        return JobStatus.from_json({"content": shown})
+            content["history"] = [{"role": "user", "content": job.request.prompt}] * 3
+        return JobStatus.from_json({"content": content})
 
     async def recent(self, limit: int = 10) -> JobList:
         newest = list(self.jobs.values())[::-1][:limit]
-        shown = [{"id": job.id, "job_id": job.id, "status": job.status, "tool": "chat"} for job in newest]
-        return JobList.from_json({"content": {"jobs": shown}})
+        rows = [{"id": job.id, "job_id": job.id, "status": job.status, "tool": "chat"} for job in newest]
+        return JobList.from_json({"content": {"jobs": rows}})
 
     async def busy(self) -> bool:
         return any(job.outcome is None for job in self.jobs.values())

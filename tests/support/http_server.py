@@ -21,10 +21,10 @@ TOKEN = "a-token-for-the-tests"
 
 @asynccontextmanager
 async def served(home: Path, engine: Any = None, **env: str) -> AsyncIterator[Http]:
-    loaded = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN, **env})
+    config = settings.load({"COUNSEL_HOME": str(home), "COUNSEL_TOKEN": TOKEN, **env})
     engine = engine or FakeEngine()
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    application = app.build(engine, loaded, host="127.0.0.1", secret=TOKEN)
+    application = app.build(engine, config, host="127.0.0.1", secret=TOKEN)
     server = serve.Server(application, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     running = asyncio.ensure_future(server.serve())
     async with aiohttp.ClientSession() as session:
@@ -45,13 +45,13 @@ class Http:
         self.number = 0
 
     def headers(self, **more: str) -> dict[str, str]:
-        fixed = {
+        common = {
             "Authorization": f"Bearer {TOKEN}",
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
         }
         return {
-            **fixed,
+            **common,
             **self.session_headers,
             **{name.replace("_", "-"): value for name, value in more.items()},
         }

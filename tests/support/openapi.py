@@ -50,10 +50,10 @@ def check(method: str, path: str, status: int, media_type: str, body: bytes) -> 
         assert status in {400, 401, 403, 404, 405, 421, 431, 503}, (method, path, status)
         answer = failure
     else:
-        template, documented = match
+        template, spec = match
         SEEN.add((method, template, status))
-        answer = documented["responses"].get(str(status), failure)
-        assert status >= 400 or str(status) in documented["responses"], (method, path, status)
+        answer = spec["responses"].get(str(status), failure)
+        assert status >= 400 or str(status) in spec["responses"], (method, path, status)
     if "content" not in answer:  # an answer without a body
         assert not body, (method, path, status, body[:100])
         return
@@ -67,8 +67,8 @@ def check_event(event: Any) -> None:
 
 
 def validate(value: Any, schema: Any) -> None:
-    whole = {**schema, "components": strict()["components"]}
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(whole).iter_errors(value))
+    full_schema = {**schema, "components": strict()["components"]}
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(full_schema).iter_errors(value))
     assert error is None, f"{error.json_path}: {error.message[:500]}"
 
 

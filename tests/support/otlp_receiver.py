@@ -56,7 +56,7 @@ def _values(attributes: Any) -> dict[str, Any]:
 def _value(value: Any) -> Any:
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [_value(each) for each in value.array_value.values]
+        return [_value(entry) for entry in value.array_value.values]
     return getattr(value, kind)
 
 

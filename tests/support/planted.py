@@ -182,7 +182,7 @@ VERDICTS = {
 
 def ids() -> dict[str, str]:
     """Each finding's id, by its title."""
-    made = {}
+    by_title = {}
     for slot, entries in enumerate(FINDINGS):
         for entry in entries:
             raw = RawFinding(
@@ -195,8 +195,8 @@ def ids() -> dict[str, str]:
                 reason=entry["reason"],
                 suggestion=entry["suggestion"],
             )
-            made[entry["title"]] = raw.id
-    return made
+            by_title[entry["title"]] = raw.id
+    return by_title
 
 
 def review(slot: int) -> str:
@@ -205,11 +205,11 @@ def review(slot: int) -> str:
 
 def checks(verdicts: Mapping[str, tuple[str, str]] = VERDICTS) -> str:
     """All verdicts, whoever is asked for which."""
-    known = ids()
+    finding_ids = ids()
     return json.dumps(
         {
             "verdicts": [
-                {"id": known[title], "verdict": verdict, "reason": reason}
+                {"id": finding_ids[title], "verdict": verdict, "reason": reason}
                 for title, (verdict, reason) in verdicts.items()
             ]
         }
@@ -227,7 +227,7 @@ def script(fake: Scripted, **fields: Any) -> None:
 
 
 def git(folder: Path, *arguments: str, **env: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", *arguments],
         cwd=folder,
         env={
@@ -246,7 +246,7 @@ def git(folder: Path, *arguments: str, **env: str) -> str:
         check=True,
         timeout=60,
     )
-    return done.stdout
+    return process.stdout
 
 
 def repository(folder: Path, *, commit: bool = False) -> Path:

@@ -157,7 +157,7 @@ class PostgresServer:
             self.execute(_CLEAR, _SHARED)
 
     def _run(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
+        process = subprocess.run(
             [self._programs / program, *arguments],
             cwd=self._folder,
             capture_output=True,
@@ -165,7 +165,7 @@ class PostgresServer:
             text=True,
             **self._user,  # type: ignore[call-overload]
         )
-        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0, process.stderr
 
 
 def _with_us() -> list[str]:

@@ -25,14 +25,14 @@ PING = {"jsonrpc": "2.0", "id": "alive?", "method": "ping"}
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    fixed = {
+    common = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(home),
         "COUNSEL_HOME": str(home / "counsel"),
         "COUNSEL_TOKEN": TOKEN,
         "COUNSEL_DAEMON_IDLE_SECONDS": "30",
     }
-    return {**fixed, **more}
+    return {**common, **more}
 
 
 def resident(pid: int) -> float:
@@ -58,7 +58,7 @@ def process(
 
     home.mkdir(parents=True, exist_ok=True)
     pipe = subprocess.PIPE
-    made = subprocess.Popen(
+    child = subprocess.Popen(
         [sys.executable, "-P", "-m", "counsel", *args],
         stdin=pipe,
         stdout=pipe,
@@ -68,14 +68,14 @@ def process(
         preexec_fn=limit,  # noqa: PLW1509 - the test has one thread
     )
     try:
-        yield made
+        yield child
     finally:
-        made.terminate()
+        child.terminate()
         try:
-            made.wait(LIMIT)
+            child.wait(LIMIT)
         finally:
-            made.kill()
-            for stream in (made.stdin, made.stdout, made.stderr):
+            child.kill()
+            for stream in (child.stdin, child.stdout, child.stderr):
                 with suppress(BrokenPipeError):
                     piped(stream).close()
 
@@ -90,8 +90,8 @@ def piped(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 class Http:
-    def __init__(self, home: Path, made: subprocess.Popen[bytes], port: int) -> None:
-        self.home, self.process, self.port = home, made, port
+    def __init__(self, home: Path, child: subprocess.Popen[bytes], port: int) -> None:
+        self.home, self.process, self.port = home, child, port
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT)
@@ -120,8 +120,8 @@ class Http:
         return (int(result[1]) if result else 0), answer.partition(b"\r\n\r\n")[2]
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.exchange(self.request(method, path, body, named))
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.exchange(self.request(method, path, body, fields))
 
     def health(self) -> int:
         return self.ask("GET", "/health")[0]
@@ -149,13 +149,13 @@ def read_all(peer: socket.socket) -> bytes:
 def serve(
     home: Path, *, files: int | None = None, env: Mapping[str, str] | None = None, **more: str
 ) -> Iterator[Http]:
-    with process(home, "serve", "--port", "0", files=files, env=env, **more) as made:
+    with process(home, "serve", "--port", "0", files=files, env=env, **more) as child:
         reply = ""
         while not (result := re.search(r"http://127\.0\.0\.1:(\d+)/mcp", reply)):
-            line = piped(made.stderr).readline().decode()
+            line = piped(child.stderr).readline().decode()
             assert line, reply
             reply += line
-        yield Http(home, made, int(result[1]))
+        yield Http(home, child, int(result[1]))
 
 
 # ── lines ──
@@ -213,8 +213,8 @@ def _is(message: Any, name: Any, key: str) -> bool:
 def front(
     home: Path, env: Mapping[str, str] | None = None, **more: str
 ) -> Iterator[tuple[subprocess.Popen[bytes], Lines]]:
-    with process(home, "stdio", env={**(env or {}), **more}) as made:
-        yield made, Lines(piped(made.stdin), piped(made.stdout))
+    with process(home, "stdio", env={**(env or {}), **more}) as child:
+        yield child, Lines(piped(child.stdin), piped(child.stdout))
 
 
 @contextmanager
@@ -222,8 +222,8 @@ def daemon(
     home: Path, *, files: int | None = None, env: Mapping[str, str] | None = None, **more: str
 ) -> Iterator[tuple[int, str]]:
     """The daemon's process id and the path of its socket."""
-    with process(home, "stdio", files=files, env=env, **more) as made:
-        lines = Lines(piped(made.stdin), piped(made.stdout))
+    with process(home, "stdio", files=files, env=env, **more) as child:
+        lines = Lines(piped(child.stdin), piped(child.stdout))
         lines.send(encoded({"jsonrpc": "2.0", "id": 1, "method": "resources/list"}))
         assert "result" in lines.line()
     pid = daemon_pid(home / "counsel")
@@ -233,8 +233,8 @@ def daemon(
     finally:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-        ended = time.monotonic() + LIMIT
-        while daemon_pid(home / "counsel") is not None and time.monotonic() < ended:
+        deadline = time.monotonic() + LIMIT
+        while daemon_pid(home / "counsel") is not None and time.monotonic() < deadline:
             time.sleep(0.02)
 
 

@@ -31,8 +31,8 @@ class RoundRobin:
             data=await request.read(),
             allow_redirects=False,
         ) as answer:
-            kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _OWN]
-            response = web.StreamResponse(status=answer.status, headers=kept)
+            end_to_end = [(name, value) for name, value in answer.headers.items() if name.lower() not in _OWN]
+            response = web.StreamResponse(status=answer.status, headers=end_to_end)
             await response.prepare(request)
             async for data, _ in answer.content.iter_chunks():
                 await response.write(data)

@@ -95,14 +95,16 @@ def skills(home: Path, project: Path) -> None:
         "Collect, then write.\n",
     )
     write(plugin / ".claude-plugin" / "plugin.json", json.dumps({"name": "reports", "version": "1.4.0"}))
-    listed = {
+    marketplace = {
         "name": "acme",
         "owner": {"name": "Acme"},
         "plugins": [{"name": "reports", "source": "./reports"}],
     }
-    write(market / ".claude-plugin" / "marketplace.json", json.dumps(listed))
-    known = {"acme": {"source": {"source": "directory", "path": str(market)}, "installLocation": str(market)}}
-    write(home / ".claude" / "plugins" / "known_marketplaces.json", json.dumps(known))
+    write(market / ".claude-plugin" / "marketplace.json", json.dumps(marketplace))
+    marketplaces = {
+        "acme": {"source": {"source": "directory", "path": str(market)}, "installLocation": str(market)}
+    }
+    write(home / ".claude" / "plugins" / "known_marketplaces.json", json.dumps(marketplaces))
     write(
         home / ".claude" / "settings.json", json.dumps({"enabledPlugins": {"reports@acme": True}}, indent=2)
     )

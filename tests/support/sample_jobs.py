@@ -127,7 +127,10 @@ def ask(console: Console, pace: float = 0.0) -> dict[str, str]:
         text=STABLE, contains="sorted", times=None, latency=1.2 * pace, usage={"input": 412, "output": 186}
     )
     vendors.script(status=400, message="The prompt is not allowed.", contains="refused", times=None)
-    for answers, phrase, sent in ((REFINED, "asked the same question", 1480), (OPINIONS, "Monolith", 520)):
+    for answers, phrase, input_tokens in (
+        (REFINED, "asked the same question", 1480),
+        (OPINIONS, "Monolith", 520),
+    ):
         for model, text in answers.items():
             vendors.script(
                 text=text,
@@ -135,7 +138,7 @@ def ask(console: Console, pace: float = 0.0) -> dict[str, str]:
                 contains=phrase,
                 times=None,
                 latency=SECONDS[model] * pace,
-                usage={"input": sent, "output": len(text) // 4},
+                usage={"input": input_tokens, "output": len(text) // 4},
             )
     stable = console.ask("Is Python's sorted() stable?")
     jobs = [stable]

@@ -25,20 +25,23 @@ def calls(work: str, now: datetime | None = None) -> list[UsageRecord]:
     """Until an hour ago; `work` is the folder of the projects."""
     now = now or datetime.now(UTC)
     chance = random.Random(14)
-    made: list[UsageRecord] = []
+    records: list[UsageRecord] = []
     for age in range(DAYS, -1, -1):
         day = (now - timedelta(days=age)).replace(hour=0, minute=0, second=0, microsecond=0)
         busy = (4 if day.weekday() >= 5 else 26) * (1.3 - age / 110)
         for _ in range(round(chance.gauss(busy, busy / 5))):
             at = day + timedelta(hours=min(23.5, max(0.5, chance.gauss(14, 3))))
             if at < now - timedelta(hours=1):
-                made.append(_call(chance, at, work, len(made)))
-    return made
+                records.append(_call(chance, at, work, len(records)))
+    return records
 
 
 def _call(chance: random.Random, at: datetime, work: str, number: int) -> UsageRecord:
     provider, model, _, price_in, price_out, usual = chance.choices(MODELS, [row[2] for row in MODELS])[0]
-    sent, received = round(chance.lognormvariate(8.6, 0.9)), round(chance.lognormvariate(6.4, 0.6))
+    input_tokens, output_tokens = (
+        round(chance.lognormvariate(8.6, 0.9)),
+        round(chance.lognormvariate(6.4, 0.6)),
+    )
     code = chance.choice(FAILURES) if chance.random() < 0.02 else ""
     return UsageRecord(
         at=at.timestamp(),
@@ -49,12 +52,12 @@ def _call(chance: random.Random, at: datetime, work: str, number: int) -> UsageR
         client=_weighted(chance, CLIENTS),
         ms=round(usual * chance.lognormvariate(0, 0.45)),
         code=code,
-        input=sent,
-        output=0 if code else received,
+        input=input_tokens,
+        output=0 if code else output_tokens,
         reasoning=0,
         cache_read=0,
         cache_write=0,
-        cost=0.0 if code else (sent * price_in + received * price_out) / 1_000_000,
+        cost=0.0 if code else (input_tokens * price_in + output_tokens * price_out) / 1_000_000,
         project=f"{work}/{_weighted(chance, PROJECTS)}",
     )
 

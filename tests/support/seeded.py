@@ -42,8 +42,8 @@ class Seed:
 def seed(home: Path, *seeds: Seed) -> None:
     async def write() -> None:
         store = open_store(home)
-        for each in sorted(seeds, key=lambda each: -each.age):
-            await _write(store, each)
+        for row in sorted(seeds, key=lambda row: -row.age):
+            await _write(store, row)
         await store.close()
 
     home.mkdir(parents=True, exist_ok=True)
@@ -64,27 +64,27 @@ def seed_calls(home: Path, *calls: UsageRecord) -> None:
     asyncio.run(write())
 
 
-async def _write(store: Any, each: Seed) -> None:
+async def _write(store: Any, row: Seed) -> None:
     job = new_job(
-        each.conversation_id,
-        id=each.job_id,
-        project=str(each.project.resolve()),
-        created=time.time() - each.age,
-        title=each.title,
+        row.conversation_id,
+        id=row.job_id,
+        project=str(row.project.resolve()),
+        created=time.time() - row.age,
+        title=row.title,
     )
     await store.submit(job)
     about = {
-        "model": each.model,
-        "provider": each.provider,
+        "model": row.model,
+        "provider": row.provider,
         "usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7},
-        "cost_usd": each.cost,
+        "cost_usd": row.cost,
     }
-    continuation = {"id": each.conversation_id}
-    shown: dict[str, object] = {
-        "content": each.answer,
+    continuation = {"id": row.conversation_id}
+    document: dict[str, object] = {
+        "content": row.answer,
         "continuation": continuation,
         "metadata": about,
-        "job_id": each.job_id,
+        "job_id": row.job_id,
     }
-    result = ChatResult.from_json(shown)
-    await store.finish(fence(job), completed(job, each.answer, result=lambda _: result))
+    result = ChatResult.from_json(document)
+    await store.finish(fence(job), completed(job, row.answer, result=lambda _: result))

@@ -27,14 +27,14 @@ class SessionClient:
     def __init__(self, home: Path, **env: str) -> None:
         self.engine = FakeEngine()
         identity = ClientIdentity(env={"COUNSEL_HOME": str(home), **env}, cwd=home)
-        self.got: asyncio.Queue[Any] = asyncio.Queue()
+        self.messages: asyncio.Queue[Any] = asyncio.Queue()
         self.session = Session(self.engine, identity)
         self.lines = McpLines(self.session, self._receive)
         self.number = 0
 
     def _receive(self, data: bytes) -> None:
         for line in data.splitlines():
-            self.got.put_nowait(json.loads(line))
+            self.messages.put_nowait(json.loads(line))
 
     def send(self, message: Any) -> None:
         self.lines.line(json.dumps(message).encode())
@@ -50,7 +50,7 @@ class SessionClient:
 
     async def ask(self, method: str, params: Any = None) -> Any:
         self.request(method, params)
-        return await self.got.get()
+        return await self.messages.get()
 
     async def initialize(self, version: str = "2025-11-25", name: str = "test", **capabilities: Any) -> Any:
         info = {"name": name, "version": "1"}

@@ -33,9 +33,9 @@ class StdioClient:
         self.home = home
         self.command = command or [sys.executable, str(FRONT), *args]
         self.cwd = cwd or home
-        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        common = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.env = {
-            **inherited,
+            **common,
             "HOME": str(home),
             "COUNSEL_HOME": str(home),
             **SHORT_LIVED,

@@ -33,7 +33,7 @@ def new_job(
 ) -> NewJob:
     number = next(_numbers)
     task = Task(tool="chat", prompt=f"question {number}", text=f"question {number}", models=("gpt-5",))
-    made = NewJob(
+    job = NewJob(
         id=f"job-{number}",
         key=None,
         conversation=conversation,
@@ -48,7 +48,7 @@ def new_job(
         keep_days=3,
         title=f"question {number}",
     )
-    return replace(made, **fields)
+    return replace(job, **fields)
 
 
 def fence(job: NewJob, *, owner: str | None = None, attempt: int = 1) -> Fence:
@@ -56,7 +56,7 @@ def fence(job: NewJob, *, owner: str | None = None, attempt: int = 1) -> Fence:
 
 
 def turn(job: NewJob, text: str = "answer", **fields: Any) -> NewTurn:
-    made = NewTurn(
+    new_turn = NewTurn(
         conversation=job.conversation,
         messages=(
             Message(
@@ -73,20 +73,20 @@ def turn(job: NewJob, text: str = "answer", **fields: Any) -> NewTurn:
         model="gpt-5",
         expires=time.time() + 30 * DAY,
     )
-    return replace(made, **fields)
+    return replace(new_turn, **fields)
 
 
 def completed(job: NewJob, text: str = "answer", **fields: Any) -> JobCompleted:
     def result(messages: int) -> ChatResult:
-        shown: dict[str, object] = {
+        document: dict[str, object] = {
             "content": text,
             "continuation": {"messageCount": messages},
             "job_id": job.id,
         }
-        return ChatResult.from_json(shown)
+        return ChatResult.from_json(document)
 
-    made = JobCompleted(status="completed", result=result, turn=turn(job, text), completed=1)
-    return replace(made, **fields)
+    record = JobCompleted(status="completed", result=result, turn=turn(job, text), completed=1)
+    return replace(record, **fields)
 
 
 def stopped(
@@ -128,5 +128,7 @@ def reply(text: str = "answer") -> Reply:
 
 
 def usage(job: str = "job", **fields: Any) -> UsageRecord:
-    made = UsageRecord(time.time(), job, "chat", "openai", "gpt-5", "client", 1500, "", 10, 20, 5, 2, 1, 0.25)
-    return replace(made, **fields)
+    record = UsageRecord(
+        time.time(), job, "chat", "openai", "gpt-5", "client", 1500, "", 10, 20, 5, 2, 1, 0.25
+    )
+    return replace(record, **fields)

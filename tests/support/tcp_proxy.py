@@ -34,12 +34,15 @@ class TcpProxy:
         assert task is not None
         self._tasks.add(task)
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self.target)
+            from_target, to_target = await asyncio.open_connection("127.0.0.1", self.target)
             await asyncio.wait(
-                [asyncio.ensure_future(_copy(reader, back)), asyncio.ensure_future(_copy(there, writer))],
+                [
+                    asyncio.ensure_future(_copy(reader, to_target)),
+                    asyncio.ensure_future(_copy(from_target, writer)),
+                ],
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            back.close()
+            to_target.close()
         except OSError:
             pass
         finally:

@@ -31,13 +31,13 @@ class TeamServer:
         self._stack = stack
 
     async def person(self, name: str, role: str = "member", groups: tuple[str, ...] = ()) -> Api:
-        made = await self.people.add(name, role, groups)
-        self.tokens[name] = made.secret
-        return await self.client(made.secret)
+        token = await self.people.add(name, role, groups)
+        self.tokens[name] = token.secret
+        return await self.client(token.secret)
 
     async def client(self, token: str, address: str = "", **headers: str) -> Api:
-        known = {"Authorization": f"Bearer {token}"} if token else {}
-        session = aiohttp.ClientSession(address or self.address, headers={**known, **headers})
+        authorization = {"Authorization": f"Bearer {token}"} if token else {}
+        session = aiohttp.ClientSession(address or self.address, headers={**authorization, **headers})
         return Api(await self._stack.enter_async_context(session))
 
 
@@ -50,12 +50,12 @@ async def serving(folder: Path, fake: FakeAPI, url: str, **env: str) -> AsyncIte
         "COUNSEL_DATABASE": url,
         **env,
     }
-    loaded = settings.load(variables)
-    engine = await open_engine(loaded.home)
+    config = settings.load(variables)
+    engine = await open_engine(config.home)
     access = team_access(engine, OPERATOR)
     open_at: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    table = routes.routes(engine, loaded)
-    application = app.build(engine, loaded, host="127.0.0.1", secret=OPERATOR, routes=table, team=access)
+    table = routes.routes(engine, config)
+    application = app.build(engine, config, host="127.0.0.1", secret=OPERATOR, routes=table, team=access)
     server = serve.Server(application, "127.0.0.1", 0, lambda _, port: open_at.set_result(port))
     running = asyncio.ensure_future(server.serve())
     async with AsyncExitStack() as stack:

@@ -115,9 +115,9 @@ class Terminal:
 
     def until(self, condition: str | Callable[[], object], seconds: float = SECONDS) -> None:
         """Read until this text is on the screen, or this holds."""
-        seen = condition if callable(condition) else lambda: condition in "\n".join(self.display)
+        is_done = condition if callable(condition) else lambda: condition in "\n".join(self.display)
         end = time.monotonic() + seconds
-        while not seen():
+        while not is_done():
             assert self._read(end), f"{condition!r} did not come:\n{self.text}"
 
     def wait(self) -> int:

@@ -60,9 +60,9 @@ class User:
     def run(self, *arguments: str) -> Output:
         """Run `counsel COMMAND ARGUMENTS` in this process."""
         code = cli.run([self.command, *arguments])
-        captured = self.capsys.readouterr()
-        self.err = captured.err
-        return Output(code, captured.out, captured.err)
+        streams = self.capsys.readouterr()
+        self.err = streams.err
+        return Output(code, streams.out, streams.err)
 
     def counsel(self, *arguments: str, code: int = 0) -> str:
         """Run it, expect this exit code; its stdout."""

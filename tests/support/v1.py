@@ -28,8 +28,8 @@ class V1:
     session: aiohttp.ClientSession
 
     async def post(self, path: str, body: Any, **headers: str) -> tuple[int, Any]:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.session.post(path, json=body, headers=named) as answer:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self.session.post(path, json=body, headers=fields) as answer:
             return answer.status, await answer.json()
 
 
@@ -46,8 +46,8 @@ def vendors(fake: Any) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[V1]:
-    async with here(folder, fake, **{**vendors(fake), **env}) as api, sdks(address(api), fake.url) as made:
-        yield made
+    async with here(folder, fake, **{**vendors(fake), **env}) as api, sdks(address(api), fake.url) as v1:
+        yield v1
 
 
 def address(api: Api) -> str:

@@ -21,41 +21,41 @@ SHAPES: list[dict[str, Any]] = [
 
 
 def chat(answer: Any) -> Any:
-    shown = answer.model_dump(exclude_none=True)
+    document = answer.model_dump(exclude_none=True)
     for name in ("id", "created", "counsel", "system_fingerprint", "service_tier"):
-        shown.pop(name, None)
-    for choice in shown["choices"]:
+        document.pop(name, None)
+    for choice in document["choices"]:
         message = choice["message"]
         for name in ("reasoning_details", "annotations", "parsed"):
             message.pop(name, None)
         for call in message.get("tool_calls") or ():
             call.pop("id")
             call.pop("index", None)
-    return shown
+    return document
 
 
 def message(answer: Any) -> Any:
-    shown = answer.model_dump(exclude_none=True)
+    document = answer.model_dump(exclude_none=True)
     for name in ("id", "counsel"):
-        shown.pop(name, None)
+        document.pop(name, None)
     for name in ("service_tier", "cache_creation"):
-        shown["usage"].pop(name, None)
-    for block in shown["content"]:
+        document["usage"].pop(name, None)
+    for block in document["content"]:
         if block["type"] == "tool_use":
             block.pop("id")
-    return shown
+    return document
 
 
 def response(answer: Any) -> Any:
-    shown = answer.model_dump(exclude_none=True)
+    document = answer.model_dump(exclude_none=True)
     names = ("status", "model", "object", "output", "usage", "incomplete_details", "error")
-    for item in shown["output"]:
+    for item in document["output"]:
         item.pop("id")
         item.pop("call_id", None)
         for part in item.get("content") or ():
             part.pop("parsed", None)
         item.pop("parsed_arguments", None)
-    return {name: shown.get(name) for name in names}
+    return {name: document.get(name) for name in names}
 
 
 async def chat_stream(client: openai.AsyncOpenAI, **ask: Any) -> Any:
