@@ -1,4 +1,4 @@
-"""An engine of its own for each test of the service."""
+"""Fixtures: each test of the service has its own engine."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ Serve = Callable[..., ServiceProcess]
 
 @pytest.fixture
 def serve(home: Path, env: dict[str, str]) -> Iterator[Serve]:
-    """Starts services; none outlives its test."""
+    """Starts services, and ends them with the test."""
     processes: list[ServiceProcess] = []
 
     def start(*args: str, **more: str) -> ServiceProcess:
@@ -114,8 +114,8 @@ def test_the_client_survives_a_killed_service(serve: Serve, fake_process: FakePr
     asking.start()
     fake_process.wait_for(contains="ride on")
     service.end(signal.SIGKILL)
-    fake_process.wait_for(contains="ride on", state="disconnected")  # what it had asked is stopped
-    assert Path(service.path).exists()  # left behind by the kill, taken over by the next
+    fake_process.wait_for(contains="ride on", state="disconnected")  # its request is stopped
+    assert Path(service.path).exists()  # left by the killed service, replaced by the next one
     serve("--session", "mine")
     asking.join(90)
     assert answers == ["gpt-5 says: ride on"]

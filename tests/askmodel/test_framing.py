@@ -137,7 +137,7 @@ async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_clos
 
 
 class Echo:
-    """An engine that says what it was asked: the lines are what is tested."""
+    """An engine that answers with the prompt, for tests of lines."""
 
     def __init__(self) -> None:
         self.asked: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""`counsel serve` as the conformance suite can test it: the suite has no token, so this one adds it to each request.
+"""`counsel serve` for the conformance suite, which has no token: this server adds it to each request.
 
 python tests/conformance/serve_with_token.py    prints the address, serves until stdin ends
 """

@@ -75,7 +75,7 @@ def results(
 
 
 def _scenario(file: Path) -> str:
-    """Results lie in folders called `server-NAME-2026-11-15T…`."""
+    """The scenario of a results folder, which is called `server-NAME-2026-11-15T…`."""
     return re.sub(r"-\d{4}-\d\d-\d\dT.*", "", file.parent.name).removeprefix("server-")
 
 

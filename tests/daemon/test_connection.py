@@ -1,4 +1,4 @@
-"""The daemon's socket: who may connect, what happens to input that cannot be parsed, and when it is made again."""
+"""The daemon's socket: who may connect, how malformed input is handled, and when the socket is recreated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def path(tmp_path: Path) -> AsyncIterator[str]:
 
 
 async def exchange(path: str, *lines: bytes) -> list[Any]:
-    """What the daemon says to these lines until it closes the connection."""
+    """The daemon's messages, from these lines until it closes the connection."""
     reader, writer = await asyncio.open_unix_connection(path)
     writer.write(b"".join(line + b"\n" for line in lines))
     data = await asyncio.wait_for(reader.read(), 10)
@@ -82,7 +82,7 @@ async def test_a_bad_request_gets_an_error(path: str) -> None:
 
 
 async def test_nothing_is_recreated_while_a_folder_may_still_be_in_removal(tmp_path: Path) -> None:
-    """An `rm -r` removes file by file: what we made again in between would make it fail."""
+    """An `rm -r` removes file by file, and would fail if a file were recreated meanwhile."""
     files = DaemonFiles(tmp_path)
     files.take()
     daemon = server.DaemonServer(FakeEngine(), files)

@@ -1,4 +1,4 @@
-"""The console's port in the daemon: which one it is, who remembers it, and when the next daemon opens it again."""
+"""The console's port in the daemon: which one is used and remembered, and when the next daemon reopens it."""
 
 from __future__ import annotations
 
@@ -144,5 +144,5 @@ async def test_a_page_that_is_open_is_noted_now_and_then(
 async def test_holding_another_port_than_the_open_one_returns_at_once(
     console: DaemonConsole, tmp_path: Path
 ) -> None:
-    await console.hold({}, tmp_path, free() + 1_000_000)  # it is another port: nothing to wait for
+    await console.hold({}, tmp_path, free() + 1_000_000)
     assert console._server is not None

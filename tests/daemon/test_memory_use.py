@@ -1,4 +1,4 @@
-"""Memory of the front and of the daemon: there are many fronts, and the daemon runs all the time."""
+"""Memory of fronts, of which there are many, and of the daemon, which runs all the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THREE = ("gpt-5", "sonnet", "gemini-2.5-flash")
 
 
 def resident(pid: int) -> float:
-    """MiB."""
+    """Resident memory in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 

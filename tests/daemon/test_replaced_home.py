@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow  # left out of `make check`
 
 
 async def begin(home: Path) -> tuple[StdioClient, int]:
-    """A client and the daemon that it uses."""
+    """A client, and the pid of its daemon."""
     client = await StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60").__aenter__()
     await client.initialize()
     await client.text("echo")
@@ -33,7 +33,7 @@ def delete(home: Path) -> None:
 
 
 def restore(home: Path) -> None:
-    """From a backup: the same names and times, other files."""
+    """Restore from a backup: the same names and times, but new files."""
     shutil.copytree(home, home.with_name("backup"), ignore=shutil.ignore_patterns("*.sock"))
     shutil.rmtree(home)
     home.with_name("backup").rename(home)
@@ -54,7 +54,7 @@ async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves
     home: Path, change: Callable[[Path], None]
 ) -> None:
     client, first = await begin(home)
-    os.kill(first, signal.SIGSTOP)  # so that it notices only when the next daemon is there
+    os.kill(first, signal.SIGSTOP)  # it notices the change only after the next daemon has started
     change(home)
     async with StdioClient(home, cwd=home.parent, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
         await new.initialize()
@@ -87,7 +87,7 @@ async def test_a_link_to_the_same_home_changes_nothing(home: Path) -> None:
     client, first = await begin(home)
     move(home)
     home.symlink_to(home.with_name("moved"))
-    (home / "run" / "daemon.sock").unlink()  # made again: the daemon has looked since
+    (home / "run" / "daemon.sock").unlink()  # when it is recreated, the daemon has checked its files
     async with asyncio.timeout(30):
         while not (home / "run" / "daemon.sock").exists():
             await asyncio.sleep(0.02)
@@ -216,7 +216,7 @@ def test_a_socket_that_is_another_daemons_is_not_removed(tmp_path: Path) -> None
     with old.listen():
         (tmp_path / "run" / "daemon.lock").unlink()
         new.take()
-        old.remove_socket()  # its own still, but the path is the new one's
+        old.remove_socket()  # the socket is still its own, but the path is the new daemon's
         assert Path(old.socket).exists()
         with new.listen():
             old.remove_socket()

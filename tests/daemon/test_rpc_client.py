@@ -1,4 +1,4 @@
-"""The engine for other programs, when its daemon is lost."""
+"""`RemoteEngine` when its daemon dies or does not answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_a_job_whose_daemon_does_not_answer_is_named_and_kept(
     waiting = asyncio.ensure_future(remote.wait(job))
     await remote.recent()  # on the same connection: the daemon has the other request, too
     monkeypatch.setattr(rpc_client, "START_TIMEOUT", 0.2)
-    silent, _ = bind(files.socket)  # accepts connections, and nobody is behind it
+    silent, _ = bind(files.socket)  # accepts connections and never answers
     await daemon.close()
     with silent, pytest.raises(Internal, match="cannot be reached") as excinfo:
         await asyncio.wait_for(waiting, 30)

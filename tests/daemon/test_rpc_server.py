@@ -42,7 +42,7 @@ def submission(prompt: str, **more: Any) -> bytes:
 
 
 async def leave(background: bool) -> SlowDisk:
-    """Ask, and hang up while the job is being written down."""
+    """Submit a job, and disconnect while it is being stored."""
     engine = SlowDisk()
     rpc_server = RpcServer(engine, lambda _: None, dict, lambda _: None)
     rpc_server.line(submission("hang", background=background))

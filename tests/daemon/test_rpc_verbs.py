@@ -1,4 +1,4 @@
-"""Each method of the daemon's socket: what it asks the engine, what it answers, and what it refuses."""
+"""Each method of the daemon's socket: its call of the engine, its answer, and what it refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CALLER = caller_to_json(Caller("test", cwd=Path("/")))
 
 
 class Engine:
-    """Notes what it is asked."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[object, ...]] = []

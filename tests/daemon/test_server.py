@@ -1,4 +1,4 @@
-"""What ends a daemon before it listens, and a connection for which it has no descriptor."""
+"""A start that fails, and a connection for which there is no free descriptor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer in a neutral format, which the vendors' modules turn into plain bodies and streams."""
+"""An answer in a neutral format, which the vendors' modules convert to plain bodies and streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .behaviour import Behaviour, without_marker
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """A request, whatever vendor's format it has."""
+    """A request in any vendor's format, parsed."""
 
     vendor: str
     model: str

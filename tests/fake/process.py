@@ -13,8 +13,8 @@ from typing import Any, Self
 
 
 class FakeHost:
-    """A process in which fakes start and stop, each on a port of its own. Its start takes half a second of CPU, for
-    aiohttp; a fake's takes milliseconds. It ends with its stdin, so also with us."""
+    """A process in which fakes start and stop, each on its own port. It takes half a second of CPU to start, for
+    aiohttp; a fake takes milliseconds. It ends with its stdin, so it ends with us."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None

@@ -1,4 +1,4 @@
-"""Lines of bytes: whole ones are passed on, of one that is too long only its ends are kept."""
+"""Lines of bytes: complete lines are passed on; of a line that is too long, only its ends are kept."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def test_a_call_in_progress_survives_a_daemon_that_dies_and_several_that_d
         (tmp_path / "now").touch()
         result = (await asyncio.wait_for(answer, 60))["result"]
         assert result["structuredContent"]["content"].startswith("key ")
-        assert list((home / "run" / "kept").iterdir()) == []  # it has come back for its job
+        assert list((home / "run" / "kept").iterdir()) == []  # the front removed its note
 
 
 async def test_many_daemons_may_die_under_one_call(home: Path, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ async def test_a_daemon_that_gets_a_stop_request_ends_and_the_next_call_starts_a
 
 
 async def test_a_client_that_waits_for_nothing_starts_another_when_the_daemon_is_killed(home: Path) -> None:
-    """Its background jobs would go on only when somebody looks."""
+    """Otherwise its background jobs would wait for the next call."""
     async with StdioClient(home) as client:
         await client.initialize()
         await client.text("echo")
@@ -378,7 +378,7 @@ async def test_a_client_whose_folder_is_gone_still_works(home: Path, tmp_path: P
 
 @pytest.mark.parametrize("says", ["nothing", "tools/list"])
 def test_a_front_whose_reader_is_gone_ends_although_stdin_stays_open(home: Path, says: str) -> None:
-    """Node.js gives its children sockets, not pipes, and a socket says in another way that nobody reads."""
+    """Node.js gives its children sockets instead of pipes, and a socket reports a missing reader differently."""
     ours, theirs = socket.socketpair()
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home), **SHORT_LIVED}
     with subprocess.Popen(
@@ -404,7 +404,7 @@ def test_a_front_whose_reader_is_gone_ends_although_stdin_stays_open(home: Path,
 
 
 def most_memory(pid: int) -> float:
-    """MiB that the process has held at once; 0 where the system does not tell."""
+    """The process's peak memory in MiB; 0 where the system does not report it."""
     if sys.platform != "linux":
         return 0
     status = Path(f"/proc/{pid}/status").read_text()
@@ -413,7 +413,7 @@ def most_memory(pid: int) -> float:
 
 @pytest.mark.parametrize("place", ["first", "last"])
 async def test_a_message_that_is_too_long_is_refused_and_not_kept(home: Path, place: str) -> None:
-    """The id stands before or after the parameters; what is around it is never whole in memory."""
+    """The id is before or after the parameters; the whole message is never in memory."""
     params = b'"params":{"name":"chat","arguments":{"prompt":"'
     begin = (
         b'{"jsonrpc":"2.0","id":"big","method":"tools/call",'

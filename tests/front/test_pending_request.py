@@ -1,4 +1,4 @@
-"""What the front sends for a request, and what it answers when no daemon can be reached."""
+"""What the front sends to the daemon for a request, and its answer when no daemon can be reached."""
 
 from __future__ import annotations
 

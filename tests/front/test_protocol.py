@@ -1,6 +1,6 @@
 """Every method in each era of MCP, with right and wrong parameters (tests/golden/protocol.txt).
 
-`COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is meant.
+`COUNSEL_GOLDEN=write pytest …` rewrites the file, for intentional changes.
 """
 
 from __future__ import annotations

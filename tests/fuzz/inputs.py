@@ -1,4 +1,4 @@
-"""What is sent: valid messages with something wrong in them, and bytes that were never a message."""
+"""Inputs: valid messages with an error in them, and random bytes."""
 
 from __future__ import annotations
 

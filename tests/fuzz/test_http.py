@@ -139,7 +139,7 @@ def encoded(text: str) -> str:
 
 @st.composite
 def raw_requests(draw: st.DrawFn) -> bytes:
-    """HTTP whose parts were cut, doubled or replaced."""
+    """HTTP requests with parts cut, doubled or replaced."""
     body = draw(st.binary(max_size=200))
     parts = [
         b"POST /mcp HTTP/1.1",

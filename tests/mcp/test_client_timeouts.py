@@ -1,4 +1,4 @@
-"""When a call answers before its client gives up: from the environment, the client's own files, and a table."""
+"""When a call must answer before its client gives up, by the environment, the client's own files, and a table."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_claudes_entry_of_the_local_scope_counts_before_the_users(tmp_path: Path
 
 
 def test_claude_ignores_an_entrys_limit_below_a_second(tmp_path: Path) -> None:
-    """`60` was meant in seconds."""
+    """Someone wrote `60` and meant seconds."""
     project = tmp_path / "project"
     short, long = {**STARTS, "timeout": 60}, {**STARTS, "timeout": 40_000}
     write(tmp_path / ".claude.json", {"mcpServers": {"counsel": short}})
@@ -198,7 +198,7 @@ def test_claudes_command_line_names_entries(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_limit_is_found_in_the_processes_above(tmp_path: Path) -> None:
-    """A client that starts its server through another program."""
+    """The client starts its server through another program."""
     code = (
         "import os, sys; from counsel.mcp import client_argv; print(client_argv.limit('codex', os.getpid()))"
     )

@@ -136,7 +136,7 @@ async def test_progress_continues_where_a_killed_daemon_left_it(
 
 
 async def until_shown(client: StdioClient, notes: list[tuple[float, str]], words: str) -> None:
-    """Progress comes a few times per second: until it says these."""
+    """Read progress, which arrives a few times per second, until it ends with these words."""
     while not notes or not notes[-1][1].endswith(words):
         note = await asyncio.wait_for(client.notes.get(), 20)
         notes.append((note["params"]["progress"], note["params"]["message"]))

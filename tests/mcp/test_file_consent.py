@@ -1,4 +1,4 @@
-"""Typing a path is consent; naming it over MCP is not: the same daemon serves both."""
+"""A typed path is consent, a path named over MCP is not, although the same daemon serves both."""
 
 from __future__ import annotations
 

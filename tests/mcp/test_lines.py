@@ -1,4 +1,4 @@
-"""Lines of JSON on a connection: their limits, their order, and who has to wait."""
+"""Lines of JSON on a connection: their limits and order, and which side waits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_all_unfinished_lines_together_have_a_limit(monkeypatch: pytest.MonkeyPa
     second.feed(b"y" * 4)
     assert total.bytes == 10
     second.feed(b"y")
-    assert total.bytes == 6  # the one that went too far loses its line
+    assert total.bytes == 6  # the splitter that exceeded the limit loses its line
     second.feed(b"y\nnext\n")
     assert [line.size for line in refusals] == [6]
     assert lines == [b"next"]
@@ -109,7 +109,7 @@ async def test_many_lines_are_handled_in_turns(monkeypatch: pytest.MonkeyPatch) 
     line_pipe.data_received(b"1\n2\n3\n4\n5\n")
     assert lines == [b"1", b"2"]
     assert transport.log == ["pause"]
-    line_pipe.data_received(b"6\n")  # no second turn beside the first
+    line_pipe.data_received(b"6\n")  # starts no second turn
     assert lines == [b"1", b"2"]
     await asyncio.sleep(0)
     assert lines == [b"1", b"2", b"3", b"4"]

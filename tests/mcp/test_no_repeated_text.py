@@ -1,4 +1,4 @@
-"""The part of a result that a client gives to its model: every text once."""
+"""The part of a result that a client passes to its model has every text once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def success(result: render.EngineResult, client: str) -> Json:
 
 
 def read(result: Json, client: str) -> str:
-    """What this client gives to its model."""
+    """What this client passes to its model."""
     if of(client).reads == "structured":
         return json.dumps(result["structuredContent"])
     return "\n".join(part["text"] for part in result["content"])

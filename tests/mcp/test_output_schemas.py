@@ -1,4 +1,4 @@
-"""Every result of every tool, successes and failures, fits the `outputSchema` that `tools/list` names for it."""
+"""Every result of every tool, success or failure, matches the tool's `outputSchema`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_schema_names_what_a_result_has(name: str) -> None:
 
 
 class Caller:
-    """One client; every result it gets is checked."""
+    """A client that validates every result."""
 
     def __init__(self, engine: Engine, env: dict[str, str], cwd: Path) -> None:
         self.session = Session(engine, ClientIdentity(env=env, cwd=cwd))

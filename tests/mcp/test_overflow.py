@@ -1,4 +1,4 @@
-"""Texts that are too long for a client: kept in a private file, read page by page."""
+"""Texts that are too long for a client are stored in a private file and read page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a caller that waits is shown of a job: the newest text, who is silent, and that it goes on."""
+"""Progress messages for a waiting caller: the newest text, and which model is silent for how long."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def run(home: Path, tmp_path: Path, fake_process: FakeProcess, real_client: Callable[[str], str]) -> Run:
-    """A client of an empty home, whose vendor and ours are the fake."""
+    """Runs a client with an empty home. Its vendor and counsel's are the fake."""
 
     def start(name: str, *args: str) -> str:
         program = real_client(name)
@@ -121,7 +121,7 @@ console.log(JSON.stringify({ said, job: jobs[0].id }));
 def test_the_typescript_sdk_times_out_and_the_job_goes_on(
     run: Run, tmp_path: Path, fake_process: FakeProcess, real_client: Callable[[str], str]
 ) -> None:
-    """The limit is the call's own: nobody can know it before."""
+    """The limit belongs to this call: counsel cannot know it in advance."""
     sdk = Path(real_client("node")).parents[1] / "@modelcontextprotocol" / "sdk" / "dist" / "esm"
     (tmp_path / "impatient.mjs").write_text(IMPATIENT.replace("SDK", sdk.as_uri()))
     fake_process.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
@@ -157,7 +157,7 @@ def test_claude_code_offers_the_prompts_as_slash_commands(
 def test_claude_code_gives_free_text_one_word_and_the_whole_line_beside_it(
     run: Run, tmp_path: Path, fake_process: FakeProcess
 ) -> None:
-    """Why the prompts point to <command-args>."""
+    """The reason why the prompts refer to <command-args>."""
     servers = {"counsel": {"command": COUNSEL[0], "args": [*COUNSEL[1:], "--as", "claude"]}}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     fake_process.script(vendor="anthropic", text="Done.", times=None)

@@ -71,7 +71,7 @@ async def test_the_sdks_client_gets_progress(tmp_path: Path, interface: str, mod
 async def test_a_call_that_the_sdk_stops_waiting_for_continues(
     tmp_path: Path, interface: str, revision: str
 ) -> None:
-    """Over HTTP in 2026-07-28 there is no such thing: closing the stream cancels."""
+    """Not over HTTP in 2026-07-28, where closing the stream cancels."""
     async with transport(interface, tmp_path) as streams, Client(streams, mode=revision) as client:
         await client.call_tool("chat", {"prompt": "echo the daemon runs"})
         with pytest.raises(MCPError, match=r"(?i)timed out"):

@@ -1,4 +1,4 @@
-"""The dispatcher: the rules of every revision, and calls that do not wait for each other."""
+"""The dispatcher: the rules of each revision, and concurrent calls."""
 
 from __future__ import annotations
 
@@ -300,7 +300,7 @@ async def test_shortly_before_the_clients_limit_the_call_answers_with_its_id(tmp
     assert "check_status" in result["content"][0]["text"]
     assert client.engine.jobs["conv_1"].status == "processing"
     assert client.engine.jobs["conv_1"].background
-    await client.lines.close("gone")  # nobody waits for it any more, and still it goes on
+    await client.lines.close("gone")  # nobody waits for it, and it continues
     assert client.engine.jobs["conv_1"].status == "processing"
 
 

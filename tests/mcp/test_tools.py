@@ -116,7 +116,7 @@ def test_a_blank_field_of_a_member_was_not_given() -> None:
 
 
 def test_a_whole_number_may_be_written_with_a_point() -> None:
-    """JSON Schema says so, and some clients have floats only."""
+    """JSON Schema allows it, and some clients have only floats."""
     values = {"prompt": "p", "models": ["a"], "rounds": 3.0}
     rounds = argument_schema.check("consensus", consensus.TOOL.schema, values)["rounds"]
     assert (rounds, type(rounds)) == (3, int)
@@ -225,7 +225,7 @@ async def test_a_long_answer_is_cut_and_the_whole_is_one_call_away(tmp_path: Pat
     await client.initialize()
     result = await client.call("chat", {"prompt": "long 20000"})
     assert size(result) <= 2_000
-    assert size(result) > 1_500  # the room that there is is used
+    assert size(result) > 1_500  # the available space is used
     content = result["structuredContent"]["content"]
     head, _, note = content.rpartition("\n\n[cut here: ")
     full_text = client.engine.jobs["conv_1"].outcome["content"]  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""axe-core on a page: what it finds wrong."""
+"""Violations that axe-core finds on a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from support.client_programs import ROOT
 
-# Half-transparent text in a transition has no contrast.
+# Wait for transitions: half-transparent text lacks contrast.
 _CALM = """() => Promise.allSettled(
     document.getAnimations().filter((one) => one.effect.getTiming().iterations !== Infinity).map((one) => one.finished)
 )"""
@@ -21,9 +21,9 @@ def _source() -> str:
 
 
 def violations(page: Page) -> list[str]:
-    """One line for each element that breaks a rule; empty: nothing is wrong.
+    """One line for each element that violates a rule.
 
-    Evaluated, not added as a script: the page's Content-Security-Policy refuses that.
+    axe is evaluated, because the page's Content-Security-Policy refuses an added script.
     """
     page.evaluate(_CALM)
     page.evaluate(_source())

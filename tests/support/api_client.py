@@ -89,7 +89,7 @@ async def messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def here(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
-    """The server and its engine in this process, which saves the start of two others."""
+    """The server and its engine in this process, which saves starting two others."""
     variables = {**environment(folder, fake.v1), **env}
     config = settings.load(variables)
     engine = await open_engine(config.home)

@@ -1,4 +1,4 @@
-"""Asks an engine and waits."""
+"""Asks an engine and waits for the answer."""
 
 from __future__ import annotations
 

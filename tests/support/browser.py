@@ -25,7 +25,7 @@ from support.seeded import Seed, seed, seed_calls
 
 PAGE = ROOT / "src" / "counsel" / "http" / "console" / "page"
 TOKEN = "a-token-for-the-tests-of-the-console"
-OTHER_NAME = socket.gethostname()  # of this machine; for a browser it is another one, and not to be trusted
+OTHER_NAME = socket.gethostname()  # this machine, but for a browser another host that is not trustworthy
 SECONDS = 60  # against a hang, on a busy machine
 expect.set_options(timeout=SECONDS * 1000)
 
@@ -78,13 +78,13 @@ class Console:
         self._process = None
 
     def kill_and_restart(self) -> None:
-        """As after a crash: the same port, the same home."""
+        """Simulate a crash: restart with the same port and home."""
         self.stop(signal.SIGKILL)
         (self.counsel_home.parent / "serve.log").write_text("")
         self.start()
 
     def api(self, method: str, path: str, body: Any = None, *, parse: bool = True) -> Any:
-        """As another client of the same server: its jobs are seen on the page, too."""
+        """A request of another client of the same server. The page shows its jobs, too."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
@@ -93,7 +93,7 @@ class Console:
             return json.loads(content or b"null") if parse else content
 
     def ask(self, prompt: str, **more: Any) -> str:
-        """A job in the background; its id."""
+        """Start a background job; return its id."""
         question = {
             "prompt": prompt,
             "mode": "background",
@@ -102,11 +102,11 @@ class Console:
         return str(self.api("POST", "/api/jobs", {**question, **more})["job_id"])
 
     def seed(self, *seeds: Seed) -> None:
-        """Jobs of an earlier run."""
+        """Store jobs of an earlier run."""
         self._write(seed, *seeds)
 
     def seed_calls(self, *calls: UsageRecord) -> None:
-        """Calls of earlier days."""
+        """Store calls of earlier days."""
         self._write(seed_calls, *calls)
 
     def _write(self, write: Callable[..., None], *rows: object) -> None:
@@ -161,7 +161,7 @@ class Console:
         return self.page
 
     def press_keys(self, keys: str, title: str) -> None:
-        """Keys that open a screen, again if the machine was too busy: they count within two seconds."""
+        """Press keys that open a screen, again if the machine was too busy: they count within two seconds."""
         for attempt in range(5):
             for key in keys.split():
                 self.page.keyboard.press(key)

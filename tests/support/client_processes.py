@@ -49,7 +49,7 @@ def environment(home: Path, url: str, **more: str) -> dict[str, str]:
 
 
 async def run(*command: str, cwd: Path, env: dict[str, str], expect: int | None = 0) -> str:
-    """What it prints, on both streams. `expect`: its exit code; None: any."""
+    """Run a command and return its output on both streams. `expect`: the exit code; None: any."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,

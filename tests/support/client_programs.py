@@ -18,7 +18,7 @@ COMPILED = {"NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node-compile-cache")}
 
 
 def program(name: str) -> str:
-    """The program, or a skip that says how to get it; CI fails instead."""
+    """The program's path. If it is missing, the test is skipped with the reason, and fails in CI."""
     path = shutil.which(name, path=str(CLIENTS))
     if path is None:
         missing(f"{name} is not in {CLIENTS}: run `make clients` or set COUNSEL_TEST_CLIENTS")

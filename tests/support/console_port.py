@@ -1,4 +1,4 @@
-"""A port of its own for each test's console: all daemons prefer the same one, and tests run side by side."""
+"""A separate console port for each test: all daemons prefer the same port, and tests run side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBERS = itertools.count()
 
 
 def reserve(home: Path) -> int:
-    """The port on which `counsel console` of this home opens. Outside the range from which the kernel takes ports."""
+    """Choose the port of `counsel console` for this home, outside the kernel's range of ephemeral ports."""
     while True:
         port = 20_000 + (os.getpid() * 37 + next(_NUMBERS)) % 12_000
         try:

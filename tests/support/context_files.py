@@ -1,4 +1,4 @@
-"""Asks with files; what is refused."""
+"""Questions with files, and their refusals."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def picks(choice: str, reason: str = "Because.") -> str:
 
 
 def say(fake: FakeAPI, texts: dict[str, str], *, refined: str | None = None) -> None:
-    """Each model's first answer; all models' refined ones."""
+    """Script each model's first answer, and one refined answer for all."""
     if refined is not None:
         fake.script(text=refined, contains=REFINING, times=None)
     for model, text in texts.items():

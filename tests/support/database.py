@@ -1,4 +1,4 @@
-"""The database behind an engine, for tests that change rows under it, or make it slow."""
+"""The database of an engine, for tests that change its rows or make it slow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from counsel.engine.store.sqlite.store import SqliteStore
 if TYPE_CHECKING:
     from counsel.engine.store.postgres.store import PostgresStore
 
-# Where a statement for SQLite's tables names one, and what it is called in PostgreSQL.
+# Where a statement names a table, and the tables with another name in PostgreSQL.
 _TABLE = re.compile(r"\b(FROM|UPDATE|INTO|JOIN) (\w+)")
 _NAMES = {"ledger": "usage"}
 _FULL = (
@@ -41,7 +41,7 @@ def postgres(engine: Engine) -> PostgresStore:
 
 
 async def change(engine: Engine, sql: str, *values: Any) -> None:
-    """One statement on the tables of either store, written as for SQLite."""
+    """Execute a statement, written for SQLite, in either store."""
     if isinstance(engine.store, SqliteStore):
         await engine.store.database.write(lambda db: db.execute(sql, values))
     else:
@@ -49,7 +49,7 @@ async def change(engine: Engine, sql: str, *values: Any) -> None:
 
 
 async def rows(engine: Engine, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-    """What a statement reads in either store, written as for SQLite."""
+    """The rows of a query, written for SQLite, in either store."""
     if isinstance(engine.store, SqliteStore):
         return [tuple(row) for row in engine.store.database.rows(sql, *values)]
     return [tuple(row) for row in await postgres(engine).database.rows(_for_postgres(sql), *values)]

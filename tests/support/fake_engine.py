@@ -1,4 +1,4 @@
-"""An engine in memory for tests of the interfaces: jobs end when the test wants it."""
+"""An engine in memory for tests of the interfaces. Jobs end when the test says so."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ INITIALIZE: dict[str, Any] = {
     },
 }
 
-GROWTH = 60  # MiB that a process may grow by
+GROWTH = 60  # MiB by which a process may grow
 
 
 async def hang_up(*writers: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""An OpenID Connect provider on loopback, with keys of its own: as a company's would be, or as a broken or hostile one."""
+"""An OpenID Connect provider on loopback that can behave like a company's, a broken, or a hostile one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OidcProvider:
         }
 
     def authorize(self, query: dict[str, str]) -> str:
-        """Where the browser is sent: this provider lets everybody in without a question."""
+        """The address to which the browser is sent. This provider accepts everybody without asking."""
         assert query["client_id"] == CLIENT
         assert query["response_type"] == "code"
         assert query["code_challenge_method"] == "S256"

@@ -1,4 +1,4 @@
-"""A repository with six planted defects, and what a panel of three finds in them."""
+"""A repository with six planted defects, and the findings of a panel of three."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ FINDINGS: tuple[list[dict[str, Any]], ...] = (
         finding("tokens.py", 7, "low", "time.sleep(0) blocks the event loop", "It suspends the thread."),
     ],
 )
-# By title: what the member that checks it says. The others were made by all.
+# By title: the verdict of the member that checks the finding. The other findings were made by all members.
 VERDICTS = {
     "The opened file is never closed": ("confirmed", "Line 18 has no close."),
     "The first price is skipped": ("confirmed", "Index 0 is never read."),
@@ -204,7 +204,7 @@ def review(slot: int) -> str:
 
 
 def checks(verdicts: Mapping[str, tuple[str, str]] = VERDICTS) -> str:
-    """All verdicts, whoever is asked for which."""
+    """All verdicts, whichever findings a member checks."""
     finding_ids = ids()
     return json.dumps(
         {

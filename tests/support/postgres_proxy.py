@@ -45,7 +45,7 @@ class PostgresProxy:
         return f"postgresql://counsel@/{self._database}?host={self._folder}"
 
     def cut_at(self, statement: bytes, *, forward: bool) -> None:
-        """Cut the next connection that sends this: `forward`: the server does it, and its answer is lost."""
+        """Cut the next connection that sends `statement`. `forward`: the server executes it, but its answer is lost."""
         self._cut = (statement, forward)
 
     def cut_all(self) -> None:

@@ -40,7 +40,7 @@ _SECONDS = 120.0  # for a start on a busy machine
 
 
 def programs() -> Path | None:
-    """The folder of `initdb` and `postgres`; Debian keeps them outside of PATH."""
+    """The folder of `initdb` and `postgres`. Debian has them outside of PATH."""
     if inside := shutil.which("initdb"):
         return Path(inside).parent
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
@@ -48,7 +48,7 @@ def programs() -> Path | None:
 
 
 def required() -> Path:
-    """Skips the test where PostgreSQL is not installed; in CI that fails."""
+    """The folder. Without PostgreSQL the test is skipped; in CI it fails."""
     folder = programs()
     if folder is None:
         message = "PostgreSQL is not installed (apt install postgresql)"
@@ -87,7 +87,7 @@ class PostgresServer:
         return self._process.pid
 
     def start(self) -> None:
-        """On the main thread: the server ends with the thread that started it."""
+        """Call this on the main thread: the server ends with the thread that started it."""
         options = [part for setting in _SETTINGS for part in ("-c", setting)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -99,7 +99,7 @@ class PostgresServer:
             )
 
     def wait(self) -> None:
-        """Until it accepts connections."""
+        """Wait until it accepts connections."""
         assert self._process is not None
         until = time.monotonic() + _SECONDS
         while True:
@@ -113,7 +113,7 @@ class PostgresServer:
                 return
 
     def stop(self) -> None:
-        """At once: sessions end without an answer, as in a crash."""
+        """Stop at once: sessions end without an answer, as in a crash."""
         assert self._process is not None
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(_SECONDS)
@@ -169,5 +169,5 @@ class PostgresServer:
 
 
 def _with_us() -> list[str]:
-    """The server ends, too, when the tests are killed."""
+    """A prefix that ends the server when the tests are killed."""
     return ["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else []

@@ -1,4 +1,4 @@
-"""Real counsel processes for tests that send invalid or hostile input: started, measured, ended."""
+"""Starts, measures and ends real counsel processes, for tests that send invalid or hostile input."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def resident(pid: int) -> float:
-    """MiB."""
+    """Resident memory in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
@@ -162,7 +162,7 @@ def serve(
 
 
 class Lines:
-    """Bytes out, lines of JSON in: a socket's or a process' ends."""
+    """Sends bytes and reads lines of JSON, over a socket or a process's pipes."""
 
     def __init__(self, out: IO[bytes], into: IO[bytes], peer: socket.socket | None = None) -> None:
         self.out, self.into, self.peer = out, into, peer
@@ -191,7 +191,7 @@ class Lines:
         return json.loads(data.removeprefix(b"@")) if data else None
 
     def until(self, name: Any, key: str = "id") -> list[Any]:
-        """Lines up to the answer of this name; [..., None] when it was closed before."""
+        """Lines up to the answer with this id; the last is None if the peer closed first."""
         messages: list[Any] = []
         while not messages or (messages[-1] is not None and not _is(messages[-1], name, key)):
             messages.append(self.line())

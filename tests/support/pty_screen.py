@@ -1,4 +1,4 @@
-"""A command in a terminal of a given size: what its user reads."""
+"""The output of a command in a terminal of a given size."""
 
 from __future__ import annotations
 

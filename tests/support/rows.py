@@ -1,4 +1,4 @@
-"""Looking into the database's file."""
+"""Reads the database's file."""
 
 from __future__ import annotations
 

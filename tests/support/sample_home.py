@@ -1,4 +1,4 @@
-"""A person with four agents, their servers and their skills: made up, but like those of a real machine."""
+"""An invented person with four agents, servers and skills, like those of a real machine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def skill(folder: Path, description: str, text: str, **fields: str) -> Path:
 
 
 def skills(home: Path, project: Path) -> None:
-    """Shared, copied with a difference, refused by some, of a plugin, of the project."""
+    """Skills that are shared, copied with a difference, refused by some agents, from a plugin, and from the project."""
     claude, shared = home / ".claude" / "skills", home / ".agents" / "skills"
     release = skill(
         claude / "release",
@@ -140,7 +140,7 @@ def servers(home: Path, project: Path) -> None:
 
 
 def programs(home: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Programs of three agents that only tell their version, on a PATH without this machine's own; two have a login."""
+    """Programs of three agents that print their version, on a PATH without this machine's own; two have a login."""
     folder = home / ".local" / "bin"
     for name, version in PROGRAMS.items():
         write(folder / name, f"#!/bin/sh\necho {version}\n").chmod(0o755)

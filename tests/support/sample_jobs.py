@@ -118,9 +118,9 @@ SECONDS = {"gpt": 1.9, "claude": 2.6, "gemini": 1.4}
 
 
 def ask(console: Console, pace: float = 0.0) -> dict[str, str]:
-    """Asks and waits; the ids of the conversation with code, of the consensus and of a job that failed.
+    """Ask and wait. Return the ids of the conversation with code, of the consensus and of a failed job.
 
-    With a pace of 1 the answers take seconds, as those of the vendors do.
+    With a pace of 1 the answers take seconds, like those of the vendors.
     """
     vendors = console.vendors
     vendors.script(

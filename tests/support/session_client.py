@@ -22,7 +22,7 @@ ENVELOPE = {
 
 
 class SessionClient:
-    """A client's end of one connection: what it sends is a line, what it got is a list."""
+    """A client's end of one connection. `messages` are those that it has received."""
 
     def __init__(self, home: Path, **env: str) -> None:
         self.engine = FakeEngine()

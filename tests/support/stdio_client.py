@@ -16,7 +16,7 @@ from typing import Any, Self
 from counsel import run_paths
 
 FRONT = Path(__file__).parent / "fake_front.py"
-# A daemon whose start a test did not notice exits by itself soon after it.
+# a daemon that a test has left running exits soon
 SHORT_LIVED = {"COUNSEL_DAEMON_IDLE_SECONDS": "3"}
 
 
@@ -110,7 +110,7 @@ class StdioClient:
 
 
 def daemon_pid(home: Path) -> int | None:
-    """The pid of the running daemon, by the lock that proves that it runs."""
+    """The pid of the running daemon, which holds the lock."""
     path = Path(run_paths.run_folder(str(home)), "daemon.lock")
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""A TCP proxy whose target can be changed: new connections go to the new one, as behind a load balancer."""
+"""A TCP proxy whose target can change: new connections go to the new target, as with a load balancer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser's requests to a team's servers, without a browser: its cookies, and the headers that it adds."""
+"""Requests like a browser's to a team's servers, with its cookies and headers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.oidc_provider import OidcProvider, query_of
 
 
 class TeamBrowser:
-    """`server`: which one the load balancer chooses for the next request."""
+    """`server`: the one that the load balancer chooses for the next request."""
 
     def __init__(self, server: str) -> None:
         self.server = server
@@ -30,27 +30,27 @@ class TeamBrowser:
         await self._session.close()
 
     def stream(self, path: str) -> Any:
-        """From the page."""
+        """A stream, requested by the page."""
         return self._session.get(
             self.server + path, headers={"x-counsel": "1", "sec-fetch-site": "same-origin", **self._cookie()}
         )
 
     async def fetch(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """As the console's own page does."""
+        """A request like those of the console's page."""
         own = {"x-counsel": "1", "sec-fetch-site": "same-origin", **self._cookie(), **headers}
         async with self._session.request(method, self.server + path, json=body, headers=own) as answer:
             self._keep(answer)
             return answer.status, await answer.json() if answer.content_type == "application/json" else None
 
     async def go(self, path: str) -> tuple[int, str]:
-        """A navigation: the status, and where it redirects to."""
+        """Navigate. Return the status and the address of the redirect."""
         headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", **self._cookie()}
         async with self._session.get(self.server + path, headers=headers, allow_redirects=False) as answer:
             self._keep(answer)
             return answer.status, answer.headers.get("location", "")
 
     async def sign_in(self, provider: OidcProvider, *, returns_to: str = "") -> tuple[int, str]:
-        """Through the issuer, back to `returns_to`."""
+        """Sign in with the issuer, which redirects back to `returns_to`."""
         _, away = await self.go("/login/oidc")
         assert away.startswith(f"{provider.url}/authorize"), away
         back = urlsplit(provider.authorize(query_of(away)))

@@ -21,7 +21,7 @@ OPERATOR = "the-operators-token-for-these-tests"
 
 
 class TeamServer:
-    """`person(NAME)` is a client with a token of its own."""
+    """`person(NAME)` is a client with its own token."""
 
     def __init__(self, engine: Engine, address: str, stack: AsyncExitStack) -> None:
         self.engine = engine
@@ -43,7 +43,7 @@ class TeamServer:
 
 @asynccontextmanager
 async def serving(folder: Path, fake: FakeAPI, url: str, **env: str) -> AsyncIterator[TeamServer]:
-    """COUNSEL_DATABASE of this process has to be `url`: the engine opens its store by that."""
+    """COUNSEL_DATABASE of this process must be `url`, because the engine opens that store."""
     variables = {
         **environment(folder, fake.v1),
         "COUNSEL_TOKEN": OPERATOR,

@@ -1,4 +1,4 @@
-"""A command in a terminal: what its user sees at any moment, and what is in the scrollback."""
+"""A command in a terminal: what its user sees at any moment, and the scrollback."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ class Terminal:
     # ── waiting ──
 
     def until(self, condition: str | Callable[[], object], seconds: float = SECONDS) -> None:
-        """Read until this text is on the screen, or this holds."""
+        """Read until this text is on the screen, or until this condition is true."""
         is_done = condition if callable(condition) else lambda: condition in "\n".join(self.display)
         end = time.monotonic() + seconds
         while not is_done():
             assert self._read(end), f"{condition!r} did not come:\n{self.text}"
 
     def wait(self) -> int:
-        """Read to the end; the exit code."""
+        """Read to the end. Return the exit code."""
         end = time.monotonic() + SECONDS
         while self._read(end):
             pass
@@ -157,7 +157,7 @@ def user_env(user: Path, home: Path, vendors: FakeProcess) -> dict[str, str]:
     }
 
 
-# Make the terminal the controlling one: without that, Ctrl-C and a closed window send no signal.
+# Makes it the controlling terminal: otherwise Ctrl-C and a closed window send no signal.
 _CONTROLLED = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)

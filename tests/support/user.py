@@ -1,4 +1,4 @@
-"""A user with a home and a project of their own, who runs `counsel COMMAND`."""
+"""A user with their own home and project, who runs `counsel COMMAND`."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class User:
         return Output(code, streams.out, streams.err)
 
     def counsel(self, *arguments: str, code: int = 0) -> str:
-        """Run it, expect this exit code; its stdout."""
+        """Run the command, expect this exit code, and return stdout."""
         output = self.run(*arguments)
         assert output.code == code, f"exit {output.code}: {output.out}{output.err}"
         return output.out
@@ -86,7 +86,7 @@ class User:
         path = self.file(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
-        os.utime(path, (1e9, 1e9))  # long ago: nobody waits for a writer that may be in the middle of it
+        os.utime(path, (1e9, 1e9))  # long ago, so that no reader waits for a write in progress
         return path
 
     def files(self) -> dict[str, bytes]:

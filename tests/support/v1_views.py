@@ -1,4 +1,4 @@
-"""What a vendor's SDK sees of an answer, without what must differ between counsel and the vendor: ids and times."""
+"""What a vendor's SDK sees of an answer, without ids and times, which must differ between counsel and the vendor."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ async def chat_stream(client: openai.AsyncOpenAI, **ask: Any) -> Any:
 
 
 def unrepeated(kinds: list[str]) -> list[str]:
-    """The types of events: deltas may be of another size."""
+    """The types of events without repetitions, because deltas may differ in size."""
     return [kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before]
