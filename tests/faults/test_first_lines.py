@@ -98,5 +98,5 @@ async def test_a_client_that_says_initialized_again_and_again_is_asked_once_at_a
     while b"alive?" not in await reader.readline():
         pass
     (client_connection,) = daemon.connections
-    assert len(client_connection._mcp.session._asked) <= 2
+    assert len(client_connection._mcp.session._sent_requests) <= 2
     await hang_up(writer)

@@ -107,24 +107,24 @@ def mutated(draw: st.DrawFn, messages: list[Any]) -> Any:
     return message
 
 
-def written(message: Any, *, ascii_only: bool) -> bytes:
+def encode(message: Any, *, ascii_only: bool) -> bytes:
     return json.dumps(message, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
 
 
 @st.composite
 def documents(draw: st.DrawFn, messages: list[Any] = MESSAGES) -> bytes:
-    """JSON, or what was JSON before something happened to it."""
+    """JSON, valid or damaged."""
     data = draw(
         st.one_of(
-            st.builds(written, mutated(messages), ascii_only=st.booleans()),
-            st.builds(written, mutated(messages), ascii_only=st.booleans()),
-            st.builds(written, VALUES, ascii_only=st.booleans()),
+            st.builds(encode, mutated(messages), ascii_only=st.booleans()),
+            st.builds(encode, mutated(messages), ascii_only=st.booleans()),
+            st.builds(encode, VALUES, ascii_only=st.booleans()),
             DEEP,
             WIDE,
             st.binary(max_size=50),
         )
     )
-    harm = draw(st.sampled_from(["", "", "", "bom", "cut", "nul", "twice", "spaces", "repeated key"]))
+    mutation = draw(st.sampled_from(["", "", "", "bom", "cut", "nul", "twice", "spaces", "repeated key"]))
     at = draw(st.integers(0, max(0, len(data) - 1)))
     mutations: dict[str, bytes] = {
         "": data,
@@ -135,7 +135,7 @@ def documents(draw: st.DrawFn, messages: list[Any] = MESSAGES) -> bytes:
         "spaces": b" \t\r " + data + b"\r",
         "repeated key": data.replace(b'"id"', b'"method": 1, "id"', 1),
     }
-    return mutations[harm]
+    return mutations[mutation]
 
 
 LINES = st.lists(documents(), min_size=1, max_size=4)

@@ -1,4 +1,4 @@
-"""What must hold whatever was sent: nothing failed inside, nothing grew, and others were served."""
+"""Invariants for any input: no internal error, no growth, and other clients are served."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_answer(answer: Any) -> None:
 
 @contextmanager
 def unharmed(home: Path, pid: int, is_alive: Callable[[], bool]) -> Iterator[None]:
-    """The process lives, answers, has not grown and has nothing to complain about."""
+    """The process lives, has not grown much, and has logged no traceback."""
     assert is_alive()
     before = resident(pid)
     yield

@@ -44,7 +44,7 @@ def test_any_mcp_body_gets_a_valid_answer(http: Http) -> None:
     def run(body: bytes, version: str, session: str, extra: tuple[str, str]) -> None:
         headers = {"Mcp-Session-Id": sessions.get(session, session), "MCP-Protocol-Version": version}
         headers = {name: value for name, value in headers.items() if value}
-        headers[extra[0]] = in_header(extra[1])
+        headers[extra[0]] = header_text(extra[1])
         check(http, *http.exchange(http.request("POST", "/mcp", body, headers)))
 
     with unharmed(http.home, http.process.pid, lambda: http.health() == 200):
@@ -56,8 +56,8 @@ HEADERS = st.sampled_from(
 )
 
 
-def in_header(text: str) -> str:
-    """What may stand in a header: h11 refuses the rest, which `test_raw_bytes` sends."""
+def header_text(text: str) -> str:
+    """The characters that h11 allows in a header. The raw requests below have others, too."""
     return "".join(letter for letter in text if 32 < ord(letter) < 256 and letter.isprintable())[:5_000]
 
 
@@ -125,7 +125,7 @@ def test_any_api_request_gets_a_valid_answer(http: Http) -> None:
         method, path = route
         path = path.format(encoded(name)[:2_000])
         query_string = "&".join(f"{key}={encoded(value)[:2_000]}" for key, value in query)
-        headers = {} if last is None else {"Last-Event-ID": in_header(last)}
+        headers = {} if last is None else {"Last-Event-ID": header_text(last)}
         data = b"" if method == "GET" else body
         check(http, *http.exchange(http.request(method, f"{path}?{query_string}", data, headers)))
 
@@ -177,7 +177,7 @@ def test_any_bytes_on_the_port_get_an_answer_or_an_end(http: Http) -> None:
                     peer.sendall(piece)
                 peer.shutdown(1)
             except OSError:
-                pass  # it was closed before all was sent
+                pass  # the server closed it before all was sent
             answer = read_all(peer)
         assert not answer.startswith(b"HTTP/1.1 5"), answer[:500]
         assert http.health() == 200
