@@ -191,7 +191,9 @@ def test_all_unfinished_lines_together_have_a_bound(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(jsonlines, "MOST_UNFINISHED", 1_000)
     unfinished = jsonlines.UnfinishedBytes()
     refusals: list[Any] = []
-    splitters = [Splitter(lambda _: pytest.fail("a line"), refusals.append, total=unfinished) for _ in range(3)]
+    splitters = [
+        Splitter(lambda _: pytest.fail("a line"), refusals.append, total=unfinished) for _ in range(3)
+    ]
     for splitter in splitters:
         splitter.feed(b"x" * 400)
         assert unfinished.bytes <= 1_000
