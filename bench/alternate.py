@@ -2,8 +2,8 @@
 
 `python -m bench.alternate now=src before=/other/checkout/src converse`: each NAME=FOLDER is a folder with the package
 `counsel` (NAME=FOLDER@PYTHON runs it with another interpreter), `converse` is the peer that `make bench` installs. All
-run at the same time and are warmed up; then they get batches of calls in turn. The cheapest batch is the cost of the work
-without disturbance.
+run at the same time and are warmed up; then they get batches of calls in turn. The cheapest batch is the cost of the
+work without disturbance.
 """
 
 from __future__ import annotations

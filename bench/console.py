@@ -1,10 +1,11 @@
-"""The console in a real Chromium: first paint, bytes of the first load, long tasks while 20 models write or long lists scroll.
+"""The console in a real Chromium: first paint, bytes of the first load, long tasks while 20 models write or long lists
+scroll.
 
-`python -m bench.console [--streams 20] [--seconds 10]`. Needs a built page (`make console`) and Chromium. The upstream is
-a separate process that sends 20 deltas a second to each stream; all streams are one consensus on the screen. A long task
-blocks the page for more than 50 ms. Two counts are printed: the browser's (on a busy machine a task also waits for its
-core), and the tasks with that much CPU time in a trace. The targets are for CPU time and the quickest load, which depend
-on the page, not on other processes. Returns 1 if a target is missed.
+`python -m bench.console [--streams 20] [--seconds 10]`. Needs a built page (`make console`) and Chromium. The upstream
+is a separate process that sends 20 deltas a second to each stream; all streams are one consensus on the screen. A long
+task blocks the page for more than 50 ms. Two counts are printed: the browser's (on a busy machine a task also waits for
+its core), and the tasks with that much CPU time in a trace. The targets are for CPU time and the quickest load, which
+depend on the page, not on other processes. Returns 1 if a target is missed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python bench/servers.py [RUNS]
 
 add-mcp is installed into a scratch folder under .cache. Both get a fresh copy of the same home for every run, and they
-alternate, so that a busy machine slows both. Ratios are of medians. Targets: list at most 0.5, add at most 0.15, and each
-edit of the user's or a project's entries at most 0.5 seconds.
+alternate, so that a busy machine slows both. Ratios are of medians. Targets: list at most 0.5, add at most 0.15, and
+each edit of the user's or a project's entries at most 0.5 seconds.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ metadata:
 
 
 def build(home: Path, count: int) -> None:
-    """Write half of the skills to Claude's folder (which Cursor reads, too), half to the folder that the others share."""
+    """Write half of the skills to Claude's folder (which Cursor reads, too), half to the folder that the others
+    share."""
     for number in range(count):
         folder = home / (".claude" if number % 2 else ".agents") / "skills" / f"skill-{number}"
         folder.mkdir(parents=True)

@@ -1,9 +1,9 @@
 """CPU per delta and the delay of deltas, in N live answers of 20 deltas a second, read over HTTP.
 
 `python -m bench.streams [--interface v1|api|litellm|NAME=FOLDER] [--streams 200] [--seconds 10]`. `v1` streams
-`/v1/chat/completions`, `api` follows background jobs at `/api/jobs/ID/events`, `litellm` is LiteLLM's proxy. The upstream
-writes the time into every delta; the reader subtracts it from its own. The server runs on one core, upstream and readers
-on the other; only the server's CPU is counted.
+`/v1/chat/completions`, `api` follows background jobs at `/api/jobs/ID/events`, `litellm` is LiteLLM's proxy. The
+upstream writes the time into every delta; the reader subtracts it from its own. The server runs on one core, upstream
+and readers on the other; only the server's CPU is counted.
 """
 
 from __future__ import annotations

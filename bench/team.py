@@ -2,9 +2,9 @@
 
     python -m bench.team [JOBS] [servers workers streams]
 
-Jobs: chats with a fake vendor that answers at once, 32 at a time. `servers`: one, two and four servers, each of which runs
-its own jobs. `workers`: one server that only answers requests, and one, two and four workers that run all jobs. CPU is
-that of counsel's processes and of PostgreSQL's.
+Jobs: chats with a fake vendor that answers at once, 32 at a time. `servers`: one, two and four servers, each of which
+runs its own jobs. `workers`: one server that only answers requests, and one, two and four workers that run all jobs.
+CPU is that of counsel's processes and of PostgreSQL's.
 
 Streams: jobs of one, two and four workers whose vendor sends 20 deltas a second, each followed at a server. An event's
 delay is the time from its owner to the follower. The number of streams grows until the p95 exceeds 500 ms. On a busy

@@ -1,7 +1,7 @@
 """The cost of deleting expired jobs: `python -m bench.upkeep [JOBS]`.
 
-Fills a database with expired jobs, deletes them during other writes, and prints how long those writes waited and how large
-the files are afterwards.
+Fills a database with expired jobs, deletes them during other writes, and prints how long those writes waited and how
+large the files are afterwards.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `python -m bench.v1 [counsel litellm | NAME=FOLDER …]`: NAME=FOLDER is a folder with the package `counsel`, to compare
 versions. All servers run at the same time on the same cores, in front of an upstream that answers after 50 ms. They get
-batches of calls in turn: 1, 16 and 64 at once, plain and streamed. Numbers are medians of the batches. This process sends
-the calls; its CPU is not counted. LiteLLM is installed from PyPI into .cache/litellm at the first run.
+batches of calls in turn: 1, 16 and 64 at once, plain and streamed. Numbers are medians of the batches. This process
+sends the calls; its CPU is not counted. LiteLLM is installed from PyPI into .cache/litellm at the first run.
 """
 
 from __future__ import annotations

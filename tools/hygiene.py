@@ -1,4 +1,7 @@
-"""Checks files before a commit: `python -m tools.hygiene FILE …`. Prints problems; the exit code is 1 if there are any."""
+"""Checks files before a commit: `python -m tools.hygiene FILE …`.
+
+Prints problems; the exit code is 1 if there are any.
+"""
 
 from __future__ import annotations
 

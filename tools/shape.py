@@ -6,9 +6,9 @@ Each checkout (a folder with `src/counsel`, by default the current one) is a col
 - A function's length is from `def` to its last line. Nested functions count on their own and as part of the outer one.
 - `Any` and `Json` count uses in code and in quoted annotations, not imports.
 - Cycles are groups of packages (or modules) that reach each other by imports. "Any import" includes imports inside
-  functions, under `TYPE_CHECKING`, and by name (`import_module("counsel.…")`); "module level" has only those that run at
-  import. A module at the root (`counsel/types.py`) counts as a package; `counsel/__init__.py`, with the version and the
-  public names, is left out.
+  functions, under `TYPE_CHECKING`, and by name (`import_module("counsel.…")`); "module level" has only those that run
+  at import. A module at the root (`counsel/types.py`) counts as a package; `counsel/__init__.py`, with the version
+  and the public names, is left out.
 """
 
 from __future__ import annotations

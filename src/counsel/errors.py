@@ -102,7 +102,7 @@ class CounselError(Exception):
         self.fields: ErrorDict = bounded({name: value for name, value in fields.items() if value is not None})
 
     def copy(self, *, partial: bool = True) -> Self:
-        """A copy without the traceback, whose frames refer to the job; with `partial=False` without the partial text."""
+        """A copy without the traceback, whose frames refer to the job. `partial=False`: without the partial text."""
         copy = type(self)(self.message, hint=self.hint)
         copy.code, copy.fields = self.code, dict(self.fields)
         if not partial:

@@ -1,7 +1,7 @@
 """Random numbers for names, many from one system call. Standard library only: the stdio front imports this.
 
-Their first four digits are a clock, so that ids made at about the same time are neighbours in a database's indexes. With
-random digits, each new row changed another page in each of six indexes: 56 KB were written per call instead of 26.
+Their first four digits are a clock, so that ids made at about the same time are neighbours in a database's indexes.
+With random digits, each new row changed another page in each of six indexes: 56 KB were written per call instead of 26.
 """
 
 from __future__ import annotations

@@ -146,8 +146,8 @@ class Call:
     budget: Budget | None = field(default=None, repr=False, compare=False)  # None: none applies
     # Awaited before each request: returns when the request may be sent. None: at once.
     permit: Callable[[], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
-    # Takes text as it arrives, or returns False: then the text is an event. Waking a task for each delta costs as much as
-    # all other work on the delta. None: all text is events.
+    # Takes text as it arrives, or returns False: then the text is an event. Waking a task for each delta costs as much
+    # as all other work on the delta. None: all text is events.
     push: Callable[[str], bool] | None = field(default=None, repr=False, compare=False)
     streams_tools: bool = False  # pieces of tool calls are events
     # Another model can answer: after this time (by the loop's clock) do not wait for retries.

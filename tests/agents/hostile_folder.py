@@ -1,7 +1,7 @@
 """A repository that tries to run something or to get the user's key: all known traps, for all agents at once.
 
-A trap that runs touches a file in `canaries`; one that moves an address leads to `thief`; one that is read has a word of
-its own, `TRAP-…`, that no request may hold.
+A trap that runs touches a file in `canaries`; one that moves an address leads to `thief`; one that is read has a word
+of its own, `TRAP-…`, that no request may hold.
 """
 
 from __future__ import annotations

@@ -182,7 +182,8 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
 
 
 def starts_once(rig: Rig) -> None:
-    """Gemini CLI restarts itself with more memory, which is half of its start. counsel removes the variable against it."""
+    """Gemini CLI restarts itself with more memory, which is half of its start. counsel removes the variable against
+    it."""
     path = rig.project.parent / "bin" / "gemini"
     path.unlink()
     script(path, f'GEMINI_CLI_NO_RELAUNCH=true exec "{real("gemini")}" "$@"')

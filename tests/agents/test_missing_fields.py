@@ -1,7 +1,7 @@
 """What a reader makes of a line in which one field is missing or null (tests/golden/missing_fields.txt).
 
-Releases of an agent add and drop fields. `COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is
-meant.
+Releases of an agent add and drop fields. `COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that
+is meant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`ask`, `consensus`, `jobs`, `cancel`, `conversations`, `usage` as a person runs them: real processes, standalone engine."""
+"""`ask`, `consensus`, `jobs`, `cancel`, `conversations`, `usage` as a person runs them: real processes, standalone
+engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The result of a consensus as a person reads it: recommendation, agreement, dissent, then the answers and what changed."""
+"""The result of a consensus as a person reads it: recommendation, agreement, dissent, then the answers and what
+changed."""
 
 from __future__ import annotations
 

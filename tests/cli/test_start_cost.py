@@ -1,7 +1,7 @@
 """Commands that start nothing stay under 150 ms of CPU: they import nothing heavy, and cost less than a yardstick.
 
-The yardstick imports modules of the standard library and costs about 190 ms. It does the same kind of work, so a busy machine
-slows down both, and it leaves a margin; `python -m bench.commands` measures exactly, on an idle machine.
+The yardstick imports modules of the standard library and costs about 190 ms. It does the same kind of work, so a busy
+machine slows down both, and it leaves a margin; `python -m bench.commands` measures exactly, on an idle machine.
 """
 
 from __future__ import annotations

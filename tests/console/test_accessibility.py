@@ -1,5 +1,5 @@
-"""Every screen, empty and filled, its dialogs, menus and messages, in both themes, at desktop and phone width: no finding of axe,
-nothing to scroll sideways."""
+"""Every screen, empty and filled, its dialogs, menus and messages, in both themes, at desktop and phone width: no
+finding of axe, nothing to scroll sideways."""
 
 from __future__ import annotations
 

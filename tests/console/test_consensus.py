@@ -1,4 +1,5 @@
-"""Consensus: several models side by side, live, refined, blind, stopped, and after a reload or a crash of the server."""
+"""Consensus: several models side by side, live, refined, blind, stopped, and after a reload or a crash of the
+server."""
 
 from __future__ import annotations
 

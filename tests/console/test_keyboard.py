@@ -19,7 +19,8 @@ MOST = 400  # presses of Tab
 REACHABLE = """() => [...document.querySelectorAll('main a[href], main button, main input, main select, main textarea, main [tabindex="0"], main summary')]
     .filter((element) => !element.disabled && element.tabIndex >= 0 && element.checkVisibility({ visibilityProperty: true }) && !(element.type === 'radio' && !element.checked))
     .map((element, index) => { element.dataset.reachable = index; return index; })"""
-# The frame around a field may show its focus (`:focus-within`), and the label of a radio button that is not drawn itself.
+# The frame around a field may show its focus (`:focus-within`), and the label of a radio button that is not drawn
+# itself.
 STILL_THERE = """() => [...document.querySelectorAll('main [data-reachable]')]
     .filter((element) => !element.disabled && element.tabIndex >= 0 && element.checkVisibility({ visibilityProperty: true })).map((element) => Number(element.dataset.reachable))"""
 FOCUSED = """() => { const element = document.activeElement;

@@ -1,4 +1,5 @@
-"""The servers screen with names that no path can have, files that refuse to be written, and servers that somebody else keeps."""
+"""The servers screen with names that no path can have, files that refuse to be written, and servers that somebody
+else keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A small HTTP proxy: CONNECT, and requests with an absolute URL. Every host is mapped to one server on this machine."""
+"""A small HTTP proxy: CONNECT, and requests with an absolute URL.
+
+Every host is mapped to one server on this machine.
+"""
 
 from __future__ import annotations
 

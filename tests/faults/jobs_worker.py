@@ -1,4 +1,5 @@
-"""An engine in a process that may be killed: it submits jobs by key (the same key is the same job) and waits for all."""
+"""An engine in a process that may be killed: it submits jobs by key (the same key is the same job) and waits for
+all."""
 
 from __future__ import annotations
 

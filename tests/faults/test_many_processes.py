@@ -1,7 +1,8 @@
 """A daemon, `counsel serve` and other engines on one home, killed at random, while turns arrive through all of them.
 
 Every job ends once, no finished call is repeated, and the turns of a conversation stay in order, even if owners' files
-are removed and when a process that looks for orphans has no file descriptor left. COUNSEL_STRESS_SECONDS makes it longer.
+are removed and when a process that looks for orphans has no file descriptor left. COUNSEL_STRESS_SECONDS makes it
+longer.
 """
 
 from __future__ import annotations

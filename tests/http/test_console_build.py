@@ -1,4 +1,7 @@
-"""Building the page in a checkout: progress, what is done once, and what a failure leaves. Node itself is a stand-in."""
+"""Building the page in a checkout: progress, what is done once, and what a failure leaves.
+
+Node itself is a stand-in.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ async def read(events: Iterable[JobEvent], cursor: str = "0") -> list[tuple[str,
 
 
 def consensus_events() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
-    """A consensus with a retry, a failure and two phases: its events for a live client, in the store, and for a late client."""
+    """A consensus with a retry, a failure and two phases: its events for a live client, in the store, and for a
+    late client."""
     live, events, stored = Live("job", ("a", "b")), list[JobEvent](), list[JobEvent]()
 
     class Listener:

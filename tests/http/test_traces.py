@@ -1,4 +1,5 @@
-"""Traces: from the client's own span over the request and the job to each call, also when another server continues it."""
+"""Traces: from the client's own span over the request and the job to each call, also when another server continues
+it."""
 
 from __future__ import annotations
 

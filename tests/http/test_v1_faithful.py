@@ -1,4 +1,5 @@
-"""What a client reads is what the vendor said: refusals stay refusals, and citations stay with the words they belong to."""
+"""What a client reads is what the vendor said: refusals stay refusals, and citations stay with the words they
+belong to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every client API with every vendor's wire: the SDK sees what it would see if the vendor spoke the client's API itself.
+"""Every client API with every vendor's wire: the SDK sees what it would see if the vendor spoke the client's API
+itself.
 
 The fake vendor gives the same answer in whichever API it is asked.
 """

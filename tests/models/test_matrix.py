@@ -1,4 +1,7 @@
-"""What holds for every model by setting. The exact bodies are in `matrix.txt`, which `tests/test_generated.py` checks."""
+"""What holds for every model by setting.
+
+The exact bodies are in `matrix.txt`, which `tests/test_generated.py` checks.
+"""
 
 import json
 from collections.abc import Callable

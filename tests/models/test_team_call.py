@@ -1,4 +1,5 @@
-"""A call through a team's server after a reconnection: nothing is passed on twice, and a new answer replaces the first."""
+"""A call through a team's server after a reconnection: nothing is passed on twice, and a new answer replaces the
+first."""
 
 from __future__ import annotations
 

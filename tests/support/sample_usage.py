@@ -1,4 +1,5 @@
-"""Made-up calls of nine weeks: weekdays and nights, several models, projects and callers, a few failures, the same every time."""
+"""Made-up calls of nine weeks: weekdays and nights, several models, projects and callers, a few failures, the same
+every time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Loaded by pytest in a checkout: runs the listed tests in the listed order, or records which lines each test reaches."""
+"""Loaded by pytest in a checkout: runs the listed tests in the listed order, or records which lines each test
+reaches."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ _GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null"}
 
 
 def trusted(agent: AgentName, workspace: Workspace) -> bool:
-    """Whether the agent may start in the project: it was told to trust it; or another agent was, and this one nothing."""
+    """Whether the agent may start in the project: it was told to trust it; or another agent was, and this one
+    nothing."""
     own = trust.by_agent(agent, workspace)
     return trust.trusted(workspace) if own is None else own
 
@@ -89,7 +90,8 @@ def environment(env: Mapping[str, str], start: Path, workspace: Workspace) -> di
 
 
 def _is_in_project(entry: str, workspace: Workspace) -> bool:
-    """Whether it is a folder of the project, such as `node_modules/.bin`; never if the project contains the home folder."""
+    """Whether it is a folder of the project, such as `node_modules/.bin`; never if the project contains the home
+    folder."""
     home = Path(os.path.realpath(workspace.home))
     return not home.is_relative_to(workspace.project) and Path(os.path.realpath(entry)).is_relative_to(
         workspace.project

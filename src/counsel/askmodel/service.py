@@ -197,7 +197,8 @@ class Connection:
             self._send(_failure(request_id, error))
 
     def _unused_id(self, message: Json) -> str | None:
-        """The requestId; None if it is missing or invalid, or in use (an error would look like that request's answer)."""
+        """The requestId; None if it is missing or invalid, or in use (an error would look like that request's
+        answer)."""
         request_id = message.get("requestId")
         valid = isinstance(request_id, str) and len(request_id) <= LONGEST_ID
         return request_id if valid and request_id not in self._requests else None

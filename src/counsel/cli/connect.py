@@ -24,7 +24,10 @@ T = TypeVar("T")
 async def engine(
     caller: Caller, *, standalone: bool = False, continues: bool = False
 ) -> AsyncIterator[Engine]:
-    """Connect to an engine. `continues`: it also continues this caller's interrupted jobs, as the daemon always does."""
+    """Connect to an engine.
+
+    `continues`: it also continues this caller's interrupted jobs, as the daemon always does.
+    """
     if standalone:
         from counsel import logs
         from counsel.engine.engine import open_engine

@@ -103,7 +103,10 @@ class LiveAnswer:
                 pass
 
     def finish(self, answer: str) -> None:
-        """Write the rest of the answer. If other text was written, mark that as discarded and write the whole answer."""
+        """Write the rest of the answer.
+
+        If other text was written, mark that as discarded and write the whole answer.
+        """
         self._match(answer)
         self._writer.finish()
 

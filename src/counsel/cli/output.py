@@ -43,7 +43,8 @@ def printable(text: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    """Text in which GitHub's runner sees no command: a line that begins with `::` or has `##[` (its ActionCommand.cs)."""
+    """Text in which GitHub's runner sees no command: a line that begins with `::` or has `##[` (its
+    ActionCommand.cs)."""
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return text
     return re.sub(_COMMAND, "\\g<0>\u200b", text)

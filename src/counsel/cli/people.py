@@ -1,4 +1,5 @@
-"""`counsel people`: the people of a team's server, their tokens and the audit log, on a machine that has the database."""
+"""`counsel people`: the people of a team's server, their tokens and the audit log, on a machine that has the
+database."""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""`counsel people keys`: vendors' keys that people bring to a team's server. A key is typed or piped, never an argument.
+"""`counsel people keys`: vendors' keys that people bring to a team's server.
 
-After `counsel login`, the keys are those of your own account; on the server, with COUNSEL_DATABASE, anyone's (`--person`).
+A key is typed or piped, never an argument.
+
+After `counsel login`, the keys are those of your own account; on the server, with COUNSEL_DATABASE, anyone's
+(`--person`).
 """
 
 from __future__ import annotations

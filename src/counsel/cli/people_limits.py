@@ -1,4 +1,5 @@
-"""`counsel people limit` and `limits`: what people, groups and providers may spend, and how many calls they may make."""
+"""`counsel people limit` and `limits`: what people, groups and providers may spend, and how many calls they may
+make."""
 
 from __future__ import annotations
 

@@ -152,8 +152,8 @@ async def _start(
     *args: str,
     stderr: int = asyncio.subprocess.STDOUT,
 ) -> asyncio.subprocess.Process:
-    """Start the agent in an empty folder. To answer, it starts all of the user's servers, and those would import modules
-    from its working folder."""
+    """Start the agent in an empty folder. To answer, it starts all of the user's servers, and those would import
+    modules from its working folder."""
     empty = str(start_folder.empty_folder(workspace_of(env, paths.current_folder()), step.agent.name))
     return await asyncio.create_subprocess_exec(
         str(step.program),

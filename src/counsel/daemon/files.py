@@ -140,7 +140,10 @@ def bind(path: str) -> tuple[socket.socket, locks.Identity | None]:
 
 
 def _sweep(path: str) -> None:
-    """Remove sockets of daemons that were killed between bind and rename. As we hold the lock, none of them is alive."""
+    """Remove sockets of daemons that were killed between bind and rename.
+
+    As we hold the lock, none of them is alive.
+    """
     for leftover in Path(path).parent.glob(f"{Path(path).name}.*"):
         if leftover.suffix[1:].isdigit():
             with contextlib.suppress(OSError):

@@ -63,7 +63,8 @@ class PendingConnections(Generic[Peer]):
 
 
 def limit_accept_warnings(loop: asyncio.AbstractEventLoop) -> None:
-    """Log at most one warning a minute: after a failed accept, asyncio up to 3.13 logs one traceback per backlog entry."""
+    """Log at most one warning a minute: after a failed accept, asyncio up to 3.13 logs one traceback per backlog
+    entry."""
     last_warning = 0.0
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

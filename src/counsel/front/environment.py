@@ -94,7 +94,8 @@ def for_calls(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-# glibc returns freed megabytes to the system only with fixed thresholds: else a consensus of long answers stays in memory
+# glibc returns freed megabytes to the system only with fixed thresholds: else a consensus of long answers stays in
+# memory
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072", "MALLOC_ARENA_MAX": "2"}
 
 

@@ -102,7 +102,10 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constan
 
 
 def encode(message: object) -> bytes:
-    """The message as one line. Lone surrogates, which UTF-8 cannot hold, become escapes. Raises `ValueError` for NaN."""
+    """The message as one line.
+
+    Lone surrogates, which UTF-8 cannot hold, become escapes. Raises `ValueError` for NaN.
+    """
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         return text.encode() + b"\n"

@@ -237,7 +237,8 @@ class Launcher:
         return f"{run_paths.run_folder(self.home)}/daemon.err"
 
     def _reason(self, number: int) -> str:
-        """Why a start failed: its last line of output, else (a full disk) the error of its exit status; "" if killed."""
+        """Why a start failed: its last line of output, else (a full disk) the error of its exit status; "" if
+        killed."""
         try:
             with open(self.error_file, encoding="utf-8", errors="replace") as file:
                 lines = [line.strip() for line in file if line.strip()]

@@ -48,7 +48,8 @@ Ctrl-C or Ctrl-D ends it. To ask a model from here: counsel ask "…"
 """
 CHUNK = 1 << 16
 WRITE_AT_ONCE = 4_096  # a pipe that polls as writable takes this much without blocking
-# When its reader is gone, a pipe reports POLLERR; a pipe on macOS and a socket that Node.js gives its children, POLLHUP.
+# When its reader is gone, a pipe reports POLLERR; a pipe on macOS and a socket that Node.js gives its children,
+# POLLHUP.
 GONE = select.POLLERR | select.POLLNVAL | select.POLLHUP
 ANSWER_GRACE = 2.0  # seconds for pending answers after the client has closed our stdin
 READ_GRACE = 10.0  # seconds without a byte read, after which the last answers are dropped

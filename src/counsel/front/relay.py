@@ -1,7 +1,7 @@
 """Relays a client's requests to the daemon and the answers back, and survives the daemon's death.
 
-It connects to the daemon or starts one (`launcher.py`), identifies itself, and passes lines both ways; their protocol is
-described in `daemon/connection.py`. When the daemon dies, it connects to the next one and sends unanswered requests
+It connects to the daemon or starts one (`launcher.py`), identifies itself, and passes lines both ways; their protocol
+is described in `daemon/connection.py`. When the daemon dies, it connects to the next one and sends unanswered requests
 again. Each call has an unguessable key of its own, so that the caller gets the answer of the job it started.
 
 Nothing here blocks: the loop is in `main.py`. As few imports as possible, for a quick start.
@@ -231,7 +231,10 @@ class Relay:
     # ── the daemon's side of the loop ──
 
     def watch(self, *, client_reads: bool) -> None:
-        """Watch the daemon's socket. While the client does not read, output stays in the daemon, which drops progress."""
+        """Watch the daemon's socket.
+
+        While the client does not read, output stays in the daemon, which drops progress.
+        """
         if self.daemon is None:
             return
         events = (select.POLLIN if client_reads else 0) | (select.POLLOUT if self.to_daemon else 0)

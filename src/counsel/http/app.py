@@ -1,4 +1,5 @@
-"""The routes of `counsel serve` once the engine is open: `/v1`, `/mcp`, `/health`, `/metrics`, `/api`, the console's page."""
+"""The routes of `counsel serve` once the engine is open: `/v1`, `/mcp`, `/health`, `/metrics`, `/api`, the
+console's page."""
 
 from __future__ import annotations
 

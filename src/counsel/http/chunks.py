@@ -13,14 +13,15 @@ class Chunks(Protocol):
     """The connection of a request. Code that wraps `send` to end an answer must wrap or remove this, too."""
 
     def takes_chunk(self) -> bool:
-        """Whether a chunk of the current answer can be written now: the client is connected and has read what was sent."""
+        """Whether a chunk of the current answer can be written now: the client is connected and has read what was
+        sent."""
 
     def write_chunk(self, data: bytes) -> None: ...
 
 
 class Watchable(Protocol):
-    """The connection of a request, for code that must know when its client disconnects. (ASGI's `receive` needs a task that
-    waits for this.) Code that wraps `receive` to end a request must remove it."""
+    """The connection of a request, for code that must know when its client disconnects. (ASGI's `receive` needs a task
+    that waits for this.) Code that wraps `receive` to end a request must remove it."""
 
     def watch(self, on_disconnect: Callable[[], None]) -> bool:
         """Call `on_disconnect` when the client disconnects. False if it already has."""

@@ -56,7 +56,8 @@ class Parser(h11.Connection):
         self.is_chunked = False  # the answer that is being sent
 
     def send(self, event: Any) -> Any:
-        """Frame chunks of a stream here: h11 makes thirty function calls for one, and a live stream sends twenty a second."""
+        """Frame chunks of a stream here: h11 makes thirty function calls for one, and a live stream sends twenty a
+        second."""
         if self.is_chunked and type(event) is h11.Data and self.our_state is h11.SEND_BODY:
             return chunk(event.data) if event.data else b""
         output = super().send(event)

@@ -58,7 +58,10 @@ class Bodies:
             self._bytes -= len(body)
 
     async def raw_or_none(self, receive: Receive, limit: int) -> bytearray | None:
-        """Receive a body; None if it exceeds the limit. It is received to its end: a client that sends reads no answer."""
+        """Receive a body; None if it exceeds the limit.
+
+        It is received to its end: a client that sends reads no answer.
+        """
         body, fits, more = bytearray(), True, True
         try:
             while more:

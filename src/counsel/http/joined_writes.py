@@ -1,7 +1,7 @@
 """A transport that sends what is written within one turn of the event loop together.
 
-uvicorn writes the head, the body and the end of a response separately. Each would be a system call and a packet, and the
-first packet would wake the client for a head without a body.
+uvicorn writes the head, the body and the end of a response separately. Each would be a system call and a packet, and
+the first packet would wake the client for a head without a body.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether the client at the other end of a loopback connection is this user's.
 
-Cookies ignore ports: a browser sends the console's cookie to every server on `127.0.0.1` that it visits, even to another
-user's, who could then use it here. Linux lists the owner of each connection's other end; other systems do not.
+Cookies ignore ports: a browser sends the console's cookie to every server on `127.0.0.1` that it visits, even to
+another user's, who could then use it here. Linux lists the owner of each connection's other end; other systems do not.
 """
 
 from __future__ import annotations

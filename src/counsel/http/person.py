@@ -1,4 +1,7 @@
-"""Who sent a request to a team's server, and the engine and identity that it may use. Without a team there is no limit."""
+"""Who sent a request to a team's server, and the engine and identity that it may use.
+
+Without a team there is no limit.
+"""
 
 from __future__ import annotations
 

@@ -172,8 +172,8 @@ def listen(host: str, port: int) -> socket.socket:
             f"counsel cannot listen on {address(host, port)}: {reason}.",
             hint="Is another `counsel serve` running? Choose another port with `--port`; 0 takes any free one.",
         ) from error
-    # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP, and `create_server` sets none: a reply's body would
-    # wait for the client's delayed ACK of its head, 41 ms on every request after a connection's first
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is TCP, and `create_server` sets none: a reply's body
+    # would wait for the client's delayed ACK of its head, 41 ms on every request after a connection's first
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listener.detach())
 
 

@@ -1,8 +1,8 @@
 """How long each MCP client waits for one tool call, and when we answer before it gives up.
 
-Limits come from a table of clients, from the client's environment, and from the entry that starts counsel in the client's
-own config files (`client_config.py`) or on its command line (`client_argv.py`). `COUNSEL_CLIENT_LIMIT_SECONDS` overrides
-them all. The front imports this module when it cannot reach a daemon: standard library only.
+Limits come from a table of clients, from the client's environment, and from the entry that starts counsel in the
+client's own config files (`client_config.py`) or on its command line (`client_argv.py`). `COUNSEL_CLIENT_LIMIT_SECONDS`
+overrides them all. The front imports this module when it cannot reach a daemon: standard library only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Removes repeated texts from results for MCP clients: a text that a model reads twice is paid for twice.
 
 A consensus has repetitions: `content` has the last answers, and a refined entry has the first one. Every result is sent
-twice, as JSON and as text, and a client reads one of them. Where it is known which (`client_timeouts.CLIENTS`), the other
-is shortened. The command line and `/api` show complete results.
+twice, as JSON and as text, and a client reads one of them. Where it is known which (`client_timeouts.CLIENTS`), the
+other is shortened. The command line and `/api` show complete results.
 """
 
 from __future__ import annotations

@@ -202,7 +202,8 @@ class LinePipe(asyncio.Protocol):
                 self._cut_off(f"it has not read {MOST_UNREAD // 2**20} MiB of answers")
 
     def refuse(self, data: bytes) -> None:
-        """Send `data` and close, but keep reading for a while: closing while the peer sends would reset the connection."""
+        """Send `data` and close, but keep reading for a while: closing while the peer sends would reset the
+        connection."""
         self._forget()
         self.write(data)
         self._flush()

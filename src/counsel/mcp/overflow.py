@@ -1,4 +1,5 @@
-"""Full texts of results that are too long for their client: in a private file, and as a resource that is read in pages."""
+"""Full texts of results that are too long for their client: in a private file, and as a resource that is read in
+pages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A tool's outcome as MCP's `CallToolResult`: without repetitions (`deduplicate.py`), within the client's size limit.
 
-The limit (`MAX_MCP_OUTPUT_TOKENS`, four characters each) bounds the whole serialised result. In a larger result the long
-texts are cut at a paragraph, line or word, all to the same length, with a note; the full text is available as a
+The limit (`MAX_MCP_OUTPUT_TOKENS`, four characters each) bounds the whole serialised result. In a larger result the
+long texts are cut at a paragraph, line or word, all to the same length, with a note; the full text is available as a
 resource link and as a file. The JSON itself is always complete.
 """
 

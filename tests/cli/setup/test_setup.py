@@ -102,7 +102,8 @@ def test_proxies_and_settings_that_are_set_are_named_too(user: User, monkeypatch
 def test_what_is_not_set_is_named_only_where_that_means_nothing(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Codex leaves out what is not set; elsewhere it would arrive empty, and an empty SSL_CERT_FILE means no certificates."""
+    """Codex leaves out what is not set; elsewhere it would arrive empty, and an empty SSL_CERT_FILE means no
+    certificates."""
     for name in WAYS:
         monkeypatch.delenv(name, raising=False)
     user.install(*WITH_SETUP)

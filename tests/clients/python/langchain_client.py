@@ -1,4 +1,7 @@
-"""LangChain with both of its packages: plain, streamed, a tool, structured output, an error. Prints what it sees as JSON."""
+"""LangChain with both of its packages: plain, streamed, a tool, structured output, an error.
+
+Prints what it sees as JSON.
+"""
 # mypy: ignore-errors
 
 import json

@@ -194,7 +194,8 @@ def test_every_route_has_a_row() -> None:
 
 
 async def test_no_route_knows_of_anothers_work(team: TeamServer, ann: Ids) -> None:
-    """Bob gets for Ann's ids, byte for byte, what he gets for ids that do not exist; his lists are like a newcomer's."""
+    """Bob gets for Ann's ids, byte for byte, what he gets for ids that do not exist; his lists are like a
+    newcomer's."""
     bob = await team.person("Bob")
     absent = unknown(ann)
     count = 0

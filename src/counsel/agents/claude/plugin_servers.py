@@ -31,7 +31,10 @@ class _Source(NamedTuple):
 def tables(
     workspace: Workspace, reader: Reader, settings: list[dict[str, object]], project: Path
 ) -> Iterator[ServerTable]:
-    """The plugins' tables. A repository's settings can enable plugins, too, even from a marketplace in the repository."""
+    """The plugins' tables.
+
+    A repository's settings can enable plugins, too, even from a marketplace in the repository.
+    """
     scanner = SkillScanner()
     user_plugins = {
         (plugin.identity, plugin.folder)

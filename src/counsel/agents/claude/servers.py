@@ -279,7 +279,8 @@ def _disabled_here(workspace: Workspace, table: ServerTable, reader: Reader) -> 
 
 
 def _waits_for(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], WaitsFor | None]:
-    """A project's servers wait for approval: in the user's settings or, in a trusted folder, in the project's (2.1.325).
+    """A project's servers wait for approval: in the user's settings or, in a trusted folder, in the project's
+    (2.1.325).
 
     `claude -p` uses them without it.
     """
@@ -299,7 +300,8 @@ def _waits_for(workspace: Workspace, table: ServerTable, reader: Reader) -> Call
 
 
 def trust_settings(project: Path) -> list[tuple[str, str, str]]:
-    """Where `~/.claude.json` says that the user trusts a folder: its own entry, one above, or that of its repository."""
+    """Where `~/.claude.json` says that the user trusts a folder: its own entry, one above, or that of its
+    repository."""
     folders = (project, *project.parents, project_key(project))
     return [("projects", str(folder), "hasTrustDialogAccepted") for folder in folders]
 

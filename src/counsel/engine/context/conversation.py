@@ -105,8 +105,8 @@ def turns(history: History, model: Model | None) -> list[Turn]:
 
 
 def _readable(message: Message) -> str:
-    """The message's text, with a placeholder for empty answers, which older releases stored: no vendor accepts them, and
-    many require alternating roles."""
+    """The message's text, with a placeholder for empty answers, which older releases stored: no vendor accepts them,
+    and many require alternating roles."""
     return prompts.NO_ANSWER if message.role == "assistant" and is_blank(message.text) else message.text
 
 

@@ -192,7 +192,10 @@ def _shown_name(path: Path, folders: Folders) -> str:
 
 
 def _block(source: Source, lines: list[str]) -> str:
-    """The file as a block. Every line of content begins with its number, so that it cannot fake the end of the block."""
+    """The file as a block.
+
+    Every line of content begins with its number, so that it cannot fake the end of the block.
+    """
     facts = {"path": source.name, "size": f"{source.size} bytes", "modified": source.modified}
     count = source.pages or source.lines
     if source.first is not None:

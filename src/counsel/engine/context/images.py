@@ -273,7 +273,10 @@ def _pillow_name(image: Image) -> str:
 
 
 def _smaller(image: Pillow.Image, media_type: str, limit: Limits) -> Iterator[tuple[str, Pillow.Image]]:
-    """Candidates, best first: PNG stays PNG, then JPEG, then fewer and fewer pixels. Animations: only the first frame."""
+    """Candidates, best first: PNG stays PNG, then JPEG, then fewer and fewer pixels.
+
+    Animations: only the first frame.
+    """
     from PIL import ImageOps  # see the module's first lines
 
     image.thumbnail((limit.edge, limit.edge))  # before decoding, so that a JPEG is decoded at a reduced size

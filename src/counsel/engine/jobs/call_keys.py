@@ -1,5 +1,5 @@
-"""The keys under which a job's finished calls are stored: `answer:gpt-5`, `initial:0`, `refined:0`, `refined2:0`, `verdict`,
-`review:0`, `check:0`.
+"""The keys under which a job's finished calls are stored: `answer:gpt-5`, `initial:0`, `refined:0`, `refined2:0`,
+`verdict`, `review:0`, `check:0`.
 
 `:corrected` at the end: the second answer, requested because the first one did not match its schema.
 """

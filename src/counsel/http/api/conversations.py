@@ -85,7 +85,10 @@ def _zipped(files: Mapping[str, bytes], folder: str) -> bytes:
 
 
 async def image(call: ApiCall) -> Response:
-    """An image of a conversation. Its type was checked when it was stored; `nosniff` keeps browsers from guessing another."""
+    """An image of a conversation.
+
+    Its type was checked when it was stored; `nosniff` keeps browsers from guessing another.
+    """
     blob = await (await _archive(call)).image(call.name)
     if blob is None:
         raise NotFound(f"There is no image {call.name[:80]}.", hint="Its conversation may have been deleted.")

@@ -1,7 +1,7 @@
 """One route of the API: its parameters, its body, its handler and its answers.
 
-A handler gets an `ApiCall`, whose parameters and body are checked, and returns JSON, a `Reply` or a response of its own, or
-raises a `CounselError`. All routes are rows of `routes.ROUTES`.
+A handler gets an `ApiCall`, whose parameters and body are checked, and returns JSON, a `Reply` or a response of its
+own, or raises a `CounselError`. All routes are rows of `routes.ROUTES`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class OneOf:
 
 
 Shape: TypeAlias = object  # a TypedDict, a dataclass or another type whose JSON Schema `json_schema.py` knows
-# On a team's server: open to everyone on the team, to admins only, or refused to all, since it is about the machine itself.
+# On a team's server: open to everyone on the team, to admins only, or refused to all, since it is about the machine
+# itself.
 TeamUse: TypeAlias = Literal["person", "admin", "refused"]
 Handler: TypeAlias = "Callable[[ApiCall], Awaitable[object]]"
 

@@ -2,8 +2,8 @@
 
 The `id` of each event is a cursor: the last event that the client has, and how much of each model's text. Text has no
 event numbers of its own, since every few characters would need one. `17~0.answer.120.9f3a11bc` means: all events up to
-17, and 120 characters (with this CRC-32) of model 0 in its phase `answer`. A number alone is the cursor of a client that
-has no text.
+17, and 120 characters (with this CRC-32) of model 0 in its phase `answer`. A number alone is the cursor of a client
+that has no text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""JSON Schema (2020-12) of Python types: TypedDicts and dataclasses become named components, others are written inline."""
+"""JSON Schema (2020-12) of Python types: TypedDicts and dataclasses become named components, others are written
+inline."""
 
 from __future__ import annotations
 

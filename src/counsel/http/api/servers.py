@@ -233,7 +233,8 @@ _ACTIONS: Mapping[str, Work] = {
 
 
 async def _change(_: str, servers: Servers, arguments: Arguments) -> object:
-    """`{"name", "action", …}`: for names that no URL can have, such as `..`, which browsers resolve even if it is escaped."""
+    """`{"name", "action", …}`: for names that no URL can have, such as `..`, which browsers resolve even if it is
+    escaped."""
     name, action = _text(arguments, "name"), _text(arguments, "action")
     if name is None:
         raise InvalidArgument("name is missing.")

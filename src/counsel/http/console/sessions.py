@@ -90,7 +90,10 @@ class ConsoleSessions:
         return project if age <= LINK_SECONDS else None
 
     def _is_token(self, key: str) -> bool:
-        """Whether the key is the token. A link's key is too long to guess; a token may be short, so tries are limited."""
+        """Whether the key is the token.
+
+        A link's key is too long to guess; a token may be short, so tries are limited.
+        """
         now = self._clock()
         if len(self._failures) == WRONG_TRIES and 0 <= now - self._failures[0] < TRIES_SECONDS:
             raise RateLimited(

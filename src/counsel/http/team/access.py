@@ -1,4 +1,5 @@
-"""Who sends a request to a team's server: people by their tokens or the console's sessions, the operator by COUNSEL_TOKEN.
+"""Who sends a request to a team's server: people by their tokens or the console's sessions, the operator by
+COUNSEL_TOKEN.
 
 A token is looked up for every request and cached for a second at most. Requests in progress are tracked by their token:
 when it ends or its person is disabled, on whichever server, they end at once, streams included.

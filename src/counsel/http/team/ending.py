@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """A request whose token may end: the client then gets no more of the answer, and the application sees a disconnect."""
+    """A request whose token may end: the client then gets no more of the answer, and the application sees a
+    disconnect."""
 
     def __init__(self, path: str, receive: Receive, send: Send, chunks: Chunks | None = None) -> None:
         self._path = path

@@ -1,4 +1,5 @@
-"""Sessions of a team's console: in the database, so that any server accepts the cookie, and an end takes effect everywhere.
+"""Sessions of a team's console: in the database, so that any server accepts the cookie, and an end takes effect
+everywhere.
 
 The cookie holds 256 random bits, the database their hash. A session ends twelve hours after its last use, seven days
 after it began, when the person signs out or is disabled, or when the token that it began with ends.

@@ -1,8 +1,8 @@
 """`/login/oidc` sends a browser to the issuer, `/login/callback` signs it in when it returns, at whichever server.
 
-The state, the nonce and PKCE's verifier are derived from one random value in the browser's cookie. The database has only
-a hash of the state, and deletes it when it is used. So an answer is accepted only from the browser that asked, once,
-within ten minutes.
+The state, the nonce and PKCE's verifier are derived from one random value in the browser's cookie. The database has
+only a hash of the state, and deletes it when it is used. So an answer is accepted only from the browser that asked,
+once, within ten minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Reads a free-text tool's input while `{"input": "…"}` arrives: for other vendors it is a function with one argument."""
+"""Reads a free-text tool's input while `{"input": "…"}` arrives: for other vendors it is a function with one
+argument."""
 
 from __future__ import annotations
 

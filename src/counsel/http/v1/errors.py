@@ -10,8 +10,8 @@ from counsel.engine.store.records import StoreError
 from counsel.errors import ContextLengthExceeded, CounselError, InvalidArgument, RateLimited, UpstreamError
 from counsel.strict_json import encode
 
-# By counsel's code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: if a provider
-# refuses its key, the client's token is still right. No SDK repeats a request after 403.
+# By counsel's code: status, OpenAI's type and code, Anthropic's type. 401 is only for counsel's own token: if a
+# provider refuses its key, the client's token is still right. No SDK repeats a request after 403.
 _ROWS: dict[str, tuple[int, str, str | None, str]] = {
     "INVALID_ARGUMENT": (400, "invalid_request_error", None, "invalid_request_error"),
     "CONTEXT_LENGTH_EXCEEDED": (

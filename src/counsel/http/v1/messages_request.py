@@ -14,8 +14,8 @@ from counsel.requests import CompletionRequest
 from counsel.types import Effort, Exact, Native, ToolSpec, Turn
 
 UNKNOWN = "{}: Extra inputs are not permitted"
-# Fields that only Anthropic's own models understand, and that do not change what an answer says: passed on to these models,
-# left out for others.
+# Fields that only Anthropic's own models understand, and that do not change what an answer says: passed on to these
+# models, left out for others.
 IGNORED: dict[str, type] = {
     "metadata": dict,
     "service_tier": str,
@@ -225,8 +225,8 @@ def _stop(body: Mapping[str, object]) -> tuple[str, ...]:
 def _tools(
     body: Mapping[str, object], vendor_tools: list[str], left_out: list[str]
 ) -> tuple[tuple[ToolSpec, ...], bool]:
-    """The client's own tools, and whether the vendor may search the web. Adds the vendor's other tools to `vendor_tools`,
-    and fields that other vendors' tools do not have to `left_out`.
+    """The client's own tools, and whether the vendor may search the web. Adds the vendor's other tools to
+    `vendor_tools`, and fields that other vendors' tools do not have to `left_out`.
     """
     rows = reading.rows(body, "tools", place=reading.dotted)
     if len(rows) > reading.MOST_TOOLS:

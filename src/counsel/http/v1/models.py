@@ -31,7 +31,8 @@ async def model_entry(caller: Caller, headers: Mapping[bytes, str], name: str) -
 
 
 def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
-    """Name → owner and label: `auto`, models whose keys are set, the user's panels and aliases, and installed agents."""
+    """Name → owner and label: `auto`, models whose keys are set, the user's panels and aliases, and installed
+    agents."""
     from counsel.agents import registry
     from counsel.models import panels
     from counsel.models.catalog import Catalog
@@ -52,7 +53,8 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
 
 
 def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[str, str]:
-    """Owner and label of another name: `provider/model`, an alias of the catalog, `claude:opus`, a chain, a consensus."""
+    """Owner and label of another name: `provider/model`, an alias of the catalog, `claude:opus`, a chain, a
+    consensus."""
     from counsel.agents import registry
     from counsel.models.catalog import Catalog
 

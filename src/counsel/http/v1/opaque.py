@@ -1,7 +1,7 @@
 """A vendor's reasoning inside another API's field: `counsel1.WIRE.BASE64`.
 
-A client sends the field back with the next turn, as it does with its own vendor's signatures, and the vendor gets its block
-unchanged.
+A client sends the field back with the next turn, as it does with its own vendor's signatures, and the vendor gets its
+block unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`/v1/counsel`: the calls of another counsel, such as the one on a laptop that has joined a team.
 
-The body is a `CompletionRequest`, the answer a stream of our own events: `text`, `thinking`, `part`, and `end` or `error`.
-The vendors' formats have no fields for sources, settings that were left out, which budget refused a call and what is left
-of it. `models/wires/counsel.py` is the other side.
+The body is a `CompletionRequest`, the answer a stream of our own events: `text`, `thinking`, `part`, and `end` or
+`error`. The vendors' formats have no fields for sources, settings that were left out, which budget refused a call and
+what is left of it. `models/wires/counsel.py` is the other side.
 """
 
 from __future__ import annotations

@@ -179,8 +179,8 @@ class HttpRequest:
             await stream.fail(await self._shutdown_error(request, job), 503)
 
     async def _shutdown_error(self, request: ApiRequest, job: str) -> CounselError:
-        """Says where the job continues, or that it does not, since its messages are not stored. Repeating a request whose
-        job continues costs twice, unless it has a key.
+        """Says where the job continues, or that it does not, since its messages are not stored. Repeating a request
+        whose job continues costs twice, unless it has a key.
 
         Laptops of every release recognize a server that is being stopped by `CANCELLED` with 503.
         """

@@ -26,8 +26,8 @@ _FIELDS = {  # by the type of a call: the field with its arguments, and the name
 _NO_BLOCK: ThinkingPart = {"type": "thinking"}
 _POSITIONS = ("start_index", "end_index")
 _BEGINNING = ("response.created", "response.in_progress")
-# Of a failed response. The SDK's type has no other codes, except for those about images and policies; Codex knows the last
-# two.
+# Of a failed response. The SDK's type has no other codes, except for those about images and policies; Codex knows the
+# last two.
 _CODES = (
     "server_error",
     "rate_limit_exceeded",

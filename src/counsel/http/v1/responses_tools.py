@@ -94,7 +94,8 @@ def _tool(row: Mapping[str, object], where: str) -> tuple[ToolSpec, ClientTool]:
 def choice_and_tools(
     body: Mapping[str, object], tools: tuple[ToolSpec, ...]
 ) -> tuple[object, tuple[ToolSpec, ...]]:
-    """The choice and the tools; for `allowed_tools`, its mode and the tools that it allows, if they are the client's."""
+    """The choice and the tools; for `allowed_tools`, its mode and the tools that it allows, if they are the
+    client's."""
     value = body.get("tool_choice")
     if not isinstance(value, dict) or value.get("type") != "allowed_tools":
         return value, tools

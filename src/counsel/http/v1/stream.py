@@ -112,7 +112,8 @@ class Stream:
         return new
 
     async def _tool_input(self, event: ToolInputAdded) -> None:
-        """Send a piece of a call's arguments; nothing of a call that began before this follower, until it is complete."""
+        """Send a piece of a call's arguments; nothing of a call that began before this follower, until it is
+        complete."""
         length = self._inputs.get(event.id)
         if event.id in self._calls or (length is None and event.offset):
             return

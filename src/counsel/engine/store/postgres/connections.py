@@ -70,8 +70,9 @@ async def connect(info: str) -> Connection:
 def cancellable() -> Iterator[None]:
     """Raises again a cancellation that was swallowed inside.
 
-    psycopg and its pool use `asyncio.wait_for`, which loses a cancellation on Python 3.11 when what it waits for is done
-    at that moment: a cancelled job would continue, and a task that is awaited after its cancellation would never end.
+    psycopg and its pool use `asyncio.wait_for`, which loses a cancellation on Python 3.11 when what it waits for is
+    done at that moment: a cancelled job would continue, and a task that is awaited after its cancellation would never
+    end.
     """
     task = asyncio.current_task()
     cancellations = task.cancelling() if task else 0

@@ -1,7 +1,7 @@
 """The tables as a list of migrations, which `counsel database migrate` applies; a server that starts applies none.
 
-A migration only adds: releases that know an earlier version keep running while servers are upgraded one by one. The last
-migration names the oldest version whose statements still work with it (`works_for`).
+A migration only adds: releases that know an earlier version keep running while servers are upgraded one by one. The
+last migration names the oldest version whose statements still work with it (`works_for`).
 """
 
 from __future__ import annotations

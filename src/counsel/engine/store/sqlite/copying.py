@@ -1,4 +1,5 @@
-"""Copies rows from one database into another: out of a damaged file, a backup, or the memory of a process without a disk.
+"""Copies rows from one database into another: out of a damaged file, a backup, or the memory of a process without a
+disk.
 
 What cannot be read is skipped. Of a row that both have, the more complete one wins: a finished job over an
 unfinished one, the longer conversation over the shorter one.

@@ -1,7 +1,7 @@
 """The database's files, seen from outside SQLite: which file it is, and whether it still looks like a database.
 
-SQLite holds POSIX locks, and closing any descriptor of a file drops all locks that the process has on it. So the file is
-opened once per process and inode, and closed after SQLite's own connections (sqlite.org/howtocorrupt.html, 2.2).
+SQLite holds POSIX locks, and closing any descriptor of a file drops all locks that the process has on it. So the file
+is opened once per process and inode, and closed after SQLite's own connections (sqlite.org/howtocorrupt.html, 2.2).
 """
 
 from __future__ import annotations
