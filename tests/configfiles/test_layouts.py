@@ -70,6 +70,13 @@ def test_removing_a_repeated_key_removes_all_of_it(large: int, monkeypatch: pyte
     assert inside.text == '{"t": {"a": 1}}'
 
 
+def test_an_edit_between_members_of_one_name_loses_no_other_member() -> None:
+    before = parse('{"a": [1], "b": "", "a": [2]}', "json")
+    for length in range(1, 40):  # one of them moves the second as far as it is from the first
+        after = before.set_member(("b",), "x" * length)
+        assert after.value == {"a": [2], "b": "x" * length}
+
+
 def test_several_edits_in_one_go_touch_only_their_members() -> None:
     before = '{"s": {"a": {"k": 1, "big": 123456789012345678901234567890, "f": 1.0}}, "z": [ 1,2 ]}'
     edits: list[Edit] = [Put(("s", "a", "k"), "v"), AddItem(("s", "a", "list"), "i"), AddItem(("z",), 3)]

@@ -164,6 +164,15 @@ async def test_an_answer_that_lacks_members_for_lack_of_money_is_no_measurement(
     assert second_engine.requests[-1].max_cost_usd == 0.25, "what it had cost before counts"
 
 
+async def test_a_question_without_a_verdict_for_lack_of_money_is_no_measurement() -> None:
+    failure = {"judge": "opus", "error": "It needs more.", "code": "BUDGET_EXCEEDED", "budget": "job"}
+    answers = {"initial": [{"model": "gpt-5", "response": "a", "choice": "a"}], "verdict": failure}
+    engine = Engine(ConsensusResult.from_json({"phases": answers}))
+    evaluation, done = await evaluated(engine, most=1.0)
+    assert [type(each) for each in done] == [Failed]
+    assert isinstance(evaluation.stopped, BudgetExceeded)
+
+
 async def test_a_few_questions_share_the_whole_limit() -> None:
     engine = Engine()
     await evaluate(engine, max_cost=1.0, at_once=4, count=1)

@@ -201,6 +201,12 @@ def test_a_header_that_is_not_yaml_is_read_by_lines_and_deeper_lines_continue() 
     assert fields == {"name": "a: b: c", "description": "one two: three four", "license": "x"}
 
 
+def test_in_a_header_that_is_not_yaml_no_word_means_nothing() -> None:
+    header = read("---\nname: ~\nlicense: a: [b\ndescription:\n  null\n---\nbody")
+    assert header.remarks == ("broken",)
+    assert (header.text("name"), header.text("description")) == ("~", "null")
+
+
 def test_a_control_character_does_not_break_a_header() -> None:
     header = read("---\nname: bell\ndescription: a \x07 rings\n---\nbody")
     assert (header.remarks, header.text("description")) == ((), "a \x07 rings")

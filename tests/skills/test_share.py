@@ -221,6 +221,16 @@ def test_an_agent_that_would_refuse_it_is_named(user: User) -> None:
     assert any("Codex does not use" in warning and "description" in warning for warning in warnings)
 
 
+def test_a_link_that_the_agent_refuses_is_not_made_twice(user: User) -> None:
+    add_skill(user, "~/.claude", "gem", "---\nname: gem\n---\nno description\n")
+    assert user.run("share", "gem", "--to", "codex", "--json").json["steps"][0]["fate"] == "shared"
+    again = user.run("share", "gem", "--to", "codex", "--json").json
+    assert again["id"] is None, "nothing was changed"
+    (step,) = again["steps"]
+    assert (step["fate"], step["words"]) == ("already", "already there")
+    assert Path(step["path"]) == user.home / ".agents" / "skills" / "gem"
+
+
 def test_of_different_skills_with_one_name_the_one_shared_is_named(user: User) -> None:
     add_skill(user, "~/.claude", "gem", plain("gem", "one"))
     add_skill(user, "~/.gemini", "gem", plain("gem", "other"))
