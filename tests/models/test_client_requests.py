@@ -276,6 +276,18 @@ def test_what_a_compatible_server_knows_of_json(style: str, schema: Json | None,
     assert "response_format" not in body("openai_chat", exactly(), structured_output=style)
 
 
+@pytest.mark.parametrize(
+    ("schema", "sent"), [(STRICT, [("response_format", "json_schema", "json_object")]), (None, [])]
+)
+def test_a_schema_that_a_server_does_not_take_is_said_to_be_left_out(
+    schema: Json | None, sent: object
+) -> None:
+    prepared = prepare(
+        "openai_chat", exactly(schema=schema, json_object=True), structured_output="json_object"
+    )
+    assert [(each.setting, each.asked, each.sent) for each in prepared.adapted] == sent
+
+
 def test_anthropic_gets_the_schema_in_its_output_settings() -> None:
     assert body("anthropic", Call(HELLO, schema=STRICT))["output_config"]["format"] == {
         "type": "json_schema",

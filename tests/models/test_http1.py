@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from counsel import alarms
 from counsel.models import connection_pool, http1
 from counsel.models.connection_pool import Pool
 from counsel.models.http1 import ConnectTimeout, DeadlineExceeded, Disconnected, NotHttp
@@ -264,6 +266,16 @@ async def test_a_deadline_that_moves_on_needs_one_timer(monkeypatch: pytest.Monk
         loop.call_soon(response.feed, b"x")
         assert await response.readany(loop.time() + 60) == b"x"
     assert len(timers) == 1
+    response.close()
+
+
+async def test_an_earlier_deadline_of_a_reader_does_not_end_its_next_wait() -> None:
+    response, loop = _fed([CHUNKED]), asyncio.get_running_loop()
+    earlier = loop.time() + 0.01
+    loop.call_soon(response.feed, b"x")
+    assert await response.readany(earlier) == b"x"
+    alarms.at(earlier + 0.001, partial(response.feed, b"y"))  # alarms ring in their order
+    assert await response.readany(loop.time() + 60) == b"y"
     response.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import ssl
 import subprocess
@@ -100,6 +101,12 @@ async def test_plain_http_goes_through_the_proxy(scheme: str) -> None:
         address = f"{scheme}127.0.0.1:{proxy.port}"
         assert await ask("http://api.example/v1", {"HTTP_PROXY": address}) == "hello"
     assert proxy.requests == ["POST http://api.example/v1/chat/completions"]
+
+
+async def test_a_compressed_answer_is_read_behind_a_proxy() -> None:
+    server = RawServer(first=gzip.compress(HELLO), head="content-encoding: gzip\r\n")
+    async with server, FakeProxy(("127.0.0.1", server.port)) as proxy:
+        assert await ask("http://api.example/v1", {"HTTP_PROXY": proxy.url}) == "hello"
 
 
 @pytest.mark.parametrize("proxied", [False, True])

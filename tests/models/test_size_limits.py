@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
 import json
 import zlib
@@ -139,6 +140,21 @@ async def test_a_list_of_models_has_a_bound() -> None:
         with pytest.raises(UpstreamError, match="Acme answered with more than 8 MB"):
             await transport.get_json(Endpoint(ACME, server.url, "sk-x"), "/models")
         await transport.close()
+
+
+async def test_a_compressed_list_of_models_is_read_and_a_damaged_one_is_refused() -> None:
+    packed = gzip.compress(b'{"data":[]}')
+    for body, is_whole in ((packed, True), (packed + b"damaged", False)):
+        head = "content-encoding: gzip\r\n"
+        async with RawServer(first=body, kind="application/json", head=head) as server:
+            transport = Transport()
+            reading = transport.get_json(Endpoint(ACME, server.url, "sk-x"), "/models")
+            if is_whole:
+                assert await reading == {"data": []}
+            else:
+                with pytest.raises(UpstreamError, match="Acme answered with something that is not JSON"):
+                    await reading
+            await transport.close()
 
 
 async def test_a_head_that_is_too_large_is_the_providers_fault() -> None:

@@ -111,6 +111,11 @@ def test_a_thinking_budget_leaves_room(
     assert body.get("thinking", {}).get("budget_tokens") == budget
 
 
+def test_a_budget_as_large_as_the_output_is_halved() -> None:
+    body = prepare("anthropic", asking(effort="medium"), replace(CLAUDE, output=10_000)).body
+    assert (body["max_tokens"], body["thinking"]["budget_tokens"]) == (10_000, 5_000)
+
+
 def test_no_temperature_while_thinking() -> None:
     thinking = prepare("anthropic", asking(temperature=0.2), CLAUDE)
     assert "temperature" not in thinking.body
@@ -469,3 +474,9 @@ def test_counts_that_a_server_does_not_state_are_zero(
     message = event.replace("'", '"').replace("COUNTS", usage)
     (report,) = WIRES[wire].reader().feed(json.loads(message).get("type", ""), message)
     assert report == UsageReport(Usage())
+
+
+def test_what_googles_own_tools_put_into_the_prompt_is_input() -> None:
+    counts = {"promptTokenCount": 10, "toolUsePromptTokenCount": 4, "candidatesTokenCount": 2}
+    (report,) = WIRES["gemini"].reader().feed("", json.dumps({"usageMetadata": counts}))
+    assert report == UsageReport(Usage(input=14, output=2))
