@@ -97,6 +97,12 @@ def test_what_names_two_files_and_says_nothing_else_is_none() -> None:
     assert diff.parse("diff --git a/one.sh b/two.sh\nold mode 100644\nnew mode 100755\n") == []
 
 
+def test_a_text_that_breaks_off_between_the_two_names_of_a_file_has_no_such_file() -> None:
+    assert diff.parse("Some words.\n--- a/x.py") == []
+    (file,) = diff.parse("diff --git a/y.sh b/y.sh\nold mode 100644\nnew mode 100755\n--- a/x.py")
+    assert (file.path, file.hunks) == ("y.sh", ())
+
+
 def test_a_file_that_is_gone_and_one_that_was_empty() -> None:
     deleted_file, empty = diff.parse(
         "diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"

@@ -193,6 +193,17 @@ async def test_the_judge_reads_the_last_votes(
     assert "Convinced." in str(fake_api.calls[-1].body)
 
 
+@pytest.mark.parametrize("choices", [(), CHOICES])
+async def test_a_judge_is_told_to_choose_where_there_are_choices(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, choices: tuple[str, ...]
+) -> None:
+    judged(fake_api, verdict(choice="Tabs") if choices else verdict())
+    say(fake_api, TWO_TO_ONE)
+    await hold(engine, caller(), choices=choices, refine="never", judge=JUDGE)
+    told = "- choice: the one of the choices that you recommend" in str(fake_api.calls[-1].body)
+    assert told == bool(choices)
+
+
 async def test_the_order_of_the_choices_differs_by_model(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
