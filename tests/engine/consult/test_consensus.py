@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from counsel.caller import Caller
+from counsel.engine.consult.consensus import rounds
+from counsel.engine.consult.routes import Route
 from counsel.engine.engine import Engine
 from counsel.errors import AuthenticationFailed, CounselError, UpstreamError
 from counsel.mcp import render
 from counsel.requests import ConsensusRequest
+from counsel.types import Call
 from fake import FakeAPI
 
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
@@ -91,6 +94,22 @@ async def test_an_unknown_model_is_a_failure_of_that_model_alone(
 ) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "sonnet", "nonsense-9"))
     assert result["phases"]["failed"][0]["code"] == "MODEL_NOT_FOUND"
+    assert result["refined_responses"] == 2
+
+
+async def test_a_defect_that_one_model_meets_fails_that_model_alone(
+    engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(route: Route, call: Call) -> Call:
+        if route.provider == "anthropic":
+            raise ZeroDivisionError
+        return call
+
+    monkeypatch.setattr(rounds, "short", short)
+    result = await hold(engine, caller())
+    (failure,) = result["phases"]["failed"]
+    assert (failure["model"], failure["code"]) == ("sonnet", "INTERNAL")
+    assert failure["error"] == "Asking sonnet failed because of an internal error (ZeroDivisionError)."
     assert result["refined_responses"] == 2
 
 

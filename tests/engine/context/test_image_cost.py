@@ -89,6 +89,7 @@ ORDINARY = {
     "a GIF that moves": lambda: saved(
         "GIF", mode="P", save_all=True, append_images=[Pillow.new("P", (64, 64), n) for n in range(200)]
     ),
+    "a GIF with a few bytes of nothing": lambda: in_gif(b"\x01" * 10),
     "a WEBP that moves": lambda: saved(
         "WEBP", save_all=True, append_images=[Pillow.new("RGB", (64, 64), (n, 0, 0)) for n in range(100)]
     ),

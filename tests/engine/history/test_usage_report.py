@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -121,6 +121,26 @@ async def test_a_series_has_few_groups_however_many_there_are(engine: Engine) ->
     series: Any = await engine.usage_series(0.0, 20.0, "project", 1)
     assert len(series["groups"]) == 51
     assert (series["groups"][-1]["name"], series["groups"][-1]["calls"]) == (None, [10])
+
+
+@pytest.fixture
+def in_the_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Five hours ahead."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "EAST-5")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_the_east")
+async def test_days_are_those_of_this_zone_only_where_people_read_them(engine: Engine) -> None:
+    engine.store.record_usage(used("a", at=20 * 3600.0))
+    await engine.store.flush()
+    for local, day in ((False, "1970-01-01"), (True, "1970-01-02")):
+        report = await engine.archive.usage(0.0, "day", local=local)
+        assert [group["day"] for group in report["groups"]] == [day]
+    assert await engine.archive.usage(0.0, "day") == await engine.archive.usage(0.0, "day", local=False)
 
 
 def test_sums_of_calls() -> None:

@@ -187,6 +187,13 @@ def test_what_an_older_release_has_written_can_be_read() -> None:
     assert Origin.load("{}").caller(Settings()).agent is None
 
 
+def test_a_stored_answer_is_shown_as_it_is_unless_counsel_had_asked_for_json() -> None:
+    text = '{"answer": "Three"}'
+    for is_json, shown in ((False, text), (True, "Three")):
+        reply = Reply(text=text, provider="openai", model="gpt-5", is_json=is_json)
+        assert Reply.load(reply.dump()).shown == shown
+
+
 async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
