@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from counsel.engine.store.people import CHANGED
 from counsel.engine.store.postgres.store import PostgresStore
 from counsel.engine.store.sessions import NewSession, Subject
 from counsel.engine.team.people.directory import Directory, NewToken
@@ -67,6 +68,16 @@ async def test_a_person_has_so_many_sessions_and_old_ones_are_deleted(open_store
         await store.sessions.start(session(ada.id, f"s_{n}", began=NOW + n, expires=NOW + 100), most=2)
     rows = await store.database.rows("SELECT id FROM counsel.console_sessions ORDER BY id")
     assert rows == [("s_1",), ("s_2",)]
+
+
+async def test_a_session_that_makes_room_for_another_ends_on_every_server_at_once(opened: Open) -> None:
+    ours, theirs = opened(), opened()
+    ada = (await added(ours)).person
+    for number in range(3):  # the first wake may be that of the connection itself
+        mark = theirs.mark(CHANGED)
+        await ours.sessions.start(session(ada.id, f"s_{number}", began=NOW + number), most=1)
+        if number:
+            await asyncio.wait_for(theirs.wait_for_change(CHANGED, mark, 600), 30)
 
 
 async def test_a_sign_in_is_taken_once_and_in_time(open_store: Open) -> None:
