@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,26 @@ def test_settings_of_an_untrusted_folder_are_left_out(
     assert (named_folder is not None) == any("its own settings" in note for note in command.notes)
     if named_folder:
         assert str(tmp_path / named_folder / "CLAUDE.md") in command.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("env", "kept"),
+    [
+        ({"COUNSEL_HOME": "/elsewhere", "OPENAI_API_KEY": "sk-secret"}, {"COUNSEL_HOME": "/elsewhere"}),
+        ({"COUNSEL_HOME": 1}, {}),
+        (None, {}),
+    ],
+)
+def test_counsels_own_entry_is_kept_without_its_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: object, kept: dict[str, str]
+) -> None:
+    monkeypatch.setattr(claude, "_trusts", lambda request, folder: False)
+    entry = {"command": "/opt/bin/counsel", "args": ["stdio"]}
+    servers = {"counsel": {**entry, "env": env}, "other": {"command": "c"}}
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": servers}))
+    (tmp_path / "cwd").mkdir()
+    argv = claude.command(
+        asked("claude", env={"HOME": str(tmp_path)}, cwd=tmp_path / "cwd", start=tmp_path / "cwd")
+    ).argv
+    config = json.loads(argv[argv.index("--mcp-config") + 1])
+    assert config == {"mcpServers": {"counsel": {**entry, "env": kept}}}

@@ -85,3 +85,12 @@ def test_a_projects_server_that_claudes_settings_switch_off(file: str, user: Use
     assert reply["results"][0]["warnings"] == [f"{settings} disabled it, too; that entry was removed."]
     assert settings.read_text() == '{"disabledMcpjsonServers": ["y"], "mine": 1}'
     assert user.json("show", "x")["servers"][0]["enabled"] is True
+
+
+def test_a_projects_server_that_claudes_own_file_switches_off(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "-s", "project", "--", "c")
+    project = {"disabledMcpjsonServers": ["x"]}
+    user.file("claude").write_text(json.dumps({"projects": {str(user.project): project}}))
+    assert user.json("show", "x")["servers"][0]["enabled"] is False
+    user.counsel("enable", "x")
+    assert user.json("show", "x")["servers"][0]["enabled"] is True
