@@ -205,14 +205,15 @@ def test_code_that_no_test_runs_is_listed_by_file_and_function() -> None:
     assert unreached.unreached(candidates, []) == candidates
 
 
-def test_a_program_that_records_nothing_is_tested_by_its_starter() -> None:
+def test_a_program_that_records_nothing_is_tested_by_its_starter_and_by_who_calls_it() -> None:
     file, (starter, function) = next(iter(STARTED_BY.items()))
     mutant = mutants(SOURCE / file, SOURCE)[-1]
     tests = [
         ReachingTest("tests/x.py::starts", 1, {starter: {function: [1]}}),
         ReachingTest("tests/x.py::other", 1, {starter: {"Process.other": [1]}}),
+        ReachingTest("tests/x.py::calls", 1, {file: {mutant.function: list(range(500))}}),
     ]
-    assert [test.name for test in reaching(mutant, tests, 100)] == ["tests/x.py::starts"]
+    assert {test.name for test in reaching(mutant, tests, 100)} == {"tests/x.py::starts", "tests/x.py::calls"}
 
 
 def test_of_a_process_that_tests_kill_all_tests_of_its_folder_count() -> None:

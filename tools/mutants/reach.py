@@ -86,12 +86,13 @@ def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float)
     First those whose names share words with the mutated line, then those that run the fewest lines.
     """
     function, start = function_at(mutant)
-    file, function = STARTED_BY.get(mutant.file, (mutant.file, function))
-    in_file = [test for test in tests if file in test.lines]
-    in_function = [test for test in in_file if function in test.lines[file]]
+    in_file = [test for test in tests if mutant.file in test.lines]
+    in_function = [test for test in in_file if function in test.lines[mutant.file]]
     offsets = set(range(mutant.first - start, mutant.last - start + 1))
-    on_line = [test for test in in_function if offsets & set(test.lines[file][function])]
-    on_line = in_function if mutant.file in STARTED_BY else on_line
+    on_line = [test for test in in_function if offsets & set(test.lines[mutant.file][function])]
+    if starter := STARTED_BY.get(mutant.file):
+        file, function = starter
+        on_line += [test for test in tests if test not in on_line and function in test.lines.get(file, {})]
     selection: list[ReachingTest] = []
     total = 0.0
     words = _words(f"{mutant.file} {mutant.function} {mutant.original}")
