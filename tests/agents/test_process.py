@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
 import textwrap
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from counsel.agents import process
+from counsel.agents import process, supervisor
 from counsel.agents.process import Command, OutputTooLarge, Process
 from counsel.types import Limits
 
@@ -226,6 +228,27 @@ async def test_one_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> 
     assert marked(mark) == []
 
 
+@pytest.mark.parametrize(
+    ("seconds", "signals"),
+    [(supervisor.GRACE - 0.5, [signal.SIGTERM]), (supervisor.GRACE + 0.5, [signal.SIGTERM, signal.SIGKILL])],
+)
+def test_an_agent_has_the_whole_grace_period_to_end_by_itself(
+    seconds: float, signals: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, sent = itertools.count(100.0, 0.125), list[int]()
+
+    def reap(agent: int) -> int | None:
+        return 0 if next(clock) > 100.0 + seconds else None
+
+    monkeypatch.setattr(supervisor, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(supervisor, "select", SimpleNamespace(select=lambda *_: ([], [], [])))
+    monkeypatch.setattr(supervisor, "os", SimpleNamespace(waitpid=lambda agent, _: (agent, 0)))
+    monkeypatch.setattr(supervisor, "_reap", reap)
+    monkeypatch.setattr(supervisor, "_signal_group", lambda agent, number: sent.append(number))
+    assert supervisor._end(4_000_000, -1) == 0
+    assert sent == signals
+
+
 async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> None:
     """The daemon itself dies without a chance to do anything: its agents die too."""
     daemon = f"""
@@ -263,14 +286,16 @@ async def test_a_line_that_is_too_long_or_no_json_is_passed_over(
     code = """
         print('{"big": "' + "x" * 200_000 + '"}')
         print('{"starts": "well"}' + " " * 200_000)
+        print('{"a": "byte too much"}'.ljust(100_001))
+        print('{"just": "fits"}'.ljust(100_000))
         print('{"deep":' * 10_000)
         print('{"number": NaN}')
         print('{"digits": ' + '9' * 5000 + '}')
         print('{"last": true}')
     """
     lines, exit_ = await collect(python(code, tmp_path))
-    assert lines == [{"last": True}]
-    assert exit_.garbage == 5
+    assert lines == [{"just": "fits"}, {"last": True}]
+    assert exit_.garbage == 6
 
 
 async def test_an_agent_that_never_pauses_is_ended_in_time(tmp_path: Path) -> None:

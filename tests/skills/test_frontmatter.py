@@ -194,6 +194,19 @@ def test_length_costs_time_in_proportion(text: str) -> None:
             continue
 
 
+@pytest.mark.parametrize("field", ["name: gem", "description: d", "metadata:\n  a: b", "license: MIT"])
+def test_codex_takes_each_field_that_it_reads_only_once(field: str) -> None:
+    others = {"name": "name: gem", "description": "description: d"}
+    name = field.partition(":")[0]
+    header = "\n".join([*others.values(), *([] if name in others else [field]), field])
+    (skill,) = codex.skills(
+        Workspace(Path("/home/u"), {}, Path("/nowhere")), OneFile(f"---\n{header}\n---\n".encode())
+    )
+    assert skill.accepted == (name == "license")
+    if not skill.accepted:
+        assert f"duplicate field `{name}`" in skill.notes[0].message
+
+
 def test_a_header_that_is_not_yaml_is_read_by_lines_and_deeper_lines_continue() -> None:
     header = read("---\n  name: a: b: c\ndescription: one\n  two: three\n\tfour\nlicense: x\n---\nbody")
     assert header.remarks == ("broken",)
