@@ -137,6 +137,25 @@ def test_python_is_refused_the_same(server: Server, user: User) -> None:
     assert [row["name"] for row in user.json("list")["servers"]] == ["y"]
 
 
+@pytest.mark.parametrize("client", ["claude", "codex"])
+def test_what_a_new_server_lacks_is_said_of_the_server_whatever_the_client(client: str, user: User) -> None:
+    for server, words in (
+        (Server("x"), "With transport stdio a server needs a command"),
+        (Server("x", "http"), "With transport http a server needs a url"),
+    ):
+        with pytest.raises(InvalidArgument, match=words):
+            user.servers().add([server], [client])
+
+
+def test_a_server_that_its_client_could_not_read_is_not_written(user: User) -> None:
+    server = Server("x", command="c", extras={"required": "yes"})
+    with pytest.raises(
+        InvalidArgument, match="Codex could not use 'x': a `required` that is neither true nor"
+    ):
+        user.servers().add([server], ["codex"], origin="codex")
+    assert not user.file("codex").exists()
+
+
 def test_python_sees_what_the_command_line_sees(user: User) -> None:
     """Without arguments: this process's environment and folder."""
     user.counsel("add", "mine", "-a", "codex", "--", "c")
@@ -230,6 +249,13 @@ async def test_a_doubtful_change_is_refused(
         ("POST", "/api/servers", {"name": 7, "paste": '{"a": {"command": "c"}}'}, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"paste": 7}, 400, "INVALID_ARGUMENT"),
         ("POST", "/api/servers", {"name": "x", "bogus": 1}, 400, "INVALID_ARGUMENT"),
+        (
+            "POST",
+            "/api/servers",
+            {"name": "x", "server": {"command": "c", "colour": 1}},
+            400,
+            "INVALID_ARGUMENT",
+        ),
         ("POST", "/api/servers", {"name": "x", "server": {"command": 1}}, 400, "INVALID_ARGUMENT"),
         (
             "POST",

@@ -172,6 +172,15 @@ def test_one_bad_file_does_not_hide_the_others(user: User) -> None:
     assert '"y"' not in user.file("claude").read_text()
 
 
+def test_a_server_that_one_of_two_clients_cannot_read_is_removed_from_both(user: User) -> None:
+    user.counsel("add", "x", "-a", "claude", "--", "c")
+    user.write("gemini", '{"mcpServers": {"x": {}, "fine": {"command": "c"}}}')
+    user.counsel("remove", "x", "-a", "claude,gemini")
+    result = user.json("list")
+    assert [(row["agent"], row["name"]) for row in result["servers"]] == [("gemini", "fine")]
+    assert result["problems"] == []
+
+
 def test_drift_between_agents_is_marked(user: User) -> None:
     user.counsel("add", "x", "-a", "claude", "--", "c", "one")
     user.counsel("add", "x", "-a", "codex", "--", "c", "two")

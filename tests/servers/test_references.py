@@ -161,6 +161,12 @@ def test_harmless_values_are_not_masked(user: User) -> None:
     assert row["args"] == ["-y", "@scope/package@1.2.3"]
 
 
+def test_what_holds_no_literal_is_not_masked_whatever_its_name(user: User) -> None:
+    values = {"API_KEY": "", "TOKEN": "Bearer", "PASSWORD": "${A}${B}"}
+    user.write("claude", json.dumps({"mcpServers": {"x": {"command": "c", "env": values}}}))
+    assert user.json("list")["servers"][0]["env"] == values
+
+
 def test_gemini_blocks_pythonpath(user: User) -> None:
     reply = user.json("add", "x", "-a", "gemini", "-e", "PYTHONPATH=/x", "--", "c")
     assert "PYTHONPATH" in reply["results"][0]["warnings"][0]
