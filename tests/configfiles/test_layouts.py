@@ -77,6 +77,12 @@ def test_an_edit_between_members_of_one_name_loses_no_other_member() -> None:
         assert after.value == {"a": [2], "b": "x" * length}
 
 
+def test_an_object_that_loses_its_last_member_keeps_its_notes() -> None:
+    before = '{"t": {"s": {\n    // note\n    "a": 1\n  }}}'
+    after = parse(before, "jsonc").set_member(("t",), {"s": {}}).text
+    assert after == '{"t": {"s": {\n    // note\n  }}}'
+
+
 def test_several_edits_in_one_go_touch_only_their_members() -> None:
     before = '{"s": {"a": {"k": 1, "big": 123456789012345678901234567890, "f": 1.0}}, "z": [ 1,2 ]}'
     edits: list[Edit] = [Put(("s", "a", "k"), "v"), AddItem(("s", "a", "list"), "i"), AddItem(("z",), 3)]
@@ -121,6 +127,11 @@ def test_numbers_that_python_cannot_hold_are_written_as_numbers() -> None:
     document = parse(f'{{"n": {"9" * 5000}, "m": -1E400}}', "json")
     copy = document.edited([Put(("c", name), document.get((name,))) for name in ("n", "m")])
     assert copy.text.endswith(f'"c": {{"n": {"9" * 5000}, "m": -1e999}}}}')
+
+
+def test_a_number_that_json_does_not_have_is_not_written() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        parse('{"a": 1}', "json").set_member(("a",), float("nan"))
 
 
 def test_huge_integers_are_kept_and_compared() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import os
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
 from counsel.daemon import server
+from counsel.daemon.files import DaemonFiles
+from support.fake_engine import FakeEngine
 
 
 def test_a_home_that_cannot_be_used_is_named_and_fails_the_start(
@@ -19,6 +23,23 @@ def test_a_home_that_cannot_be_used_is_named_and_fails_the_start(
     monkeypatch.setenv("COUNSEL_HOME", "not/absolute")
     assert server.run(lambda: None) == 1
     assert capsys.readouterr().err.startswith("COUNSEL_HOME is not/absolute: it must be an absolute path")
+
+
+async def test_a_daemon_that_is_asked_to_end_closes_its_engine_and_keeps_what_runs(tmp_path: Path) -> None:
+    ends: list[bool] = []
+
+    class Engine(FakeEngine):
+        async def close(self, *, keep: bool = False) -> None:
+            ends.append(keep)
+
+    async def opened(home: Path) -> Engine:
+        return Engine()
+
+    files = DaemonFiles(tmp_path)
+    files.take()
+    await server._serve(files, lambda: os.kill(os.getpid(), signal.SIGTERM), opened)
+    assert ends == [True]
+    assert not Path(files.socket).exists()
 
 
 def descriptors() -> int:

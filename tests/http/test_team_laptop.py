@@ -283,6 +283,10 @@ async def test_a_cancelled_call_also_ends_at_the_server(team: Team) -> None:
     await team.fake.wait_for(state="disconnected")
 
 
+async def test_the_server_says_that_it_does_not_know_a_call_that_is_to_end(team: Team) -> None:
+    assert await team.api.post("/v1/counsel/cancel", {"key": "unknown"}) == (200, {"cancelled": False})
+
+
 async def test_a_broken_connection_to_the_server_costs_nothing(team: Team, tmp_path: Path) -> None:
     """The proxy in between breaks the first stream after its first bytes."""
     broken = asyncio.Event()

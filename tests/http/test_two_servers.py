@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
@@ -14,6 +15,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from counsel.engine.store.records import JobRecord
 from counsel.http import mcp_sessions
 from fake import FakeAPI
 from support import api_client
@@ -114,9 +116,16 @@ async def test_many_sessions_of_one_person_make_room(
     assert used_both(proxy)
 
 
+@pytest.mark.parametrize("early", [0, 2], ids=["stored", "about_to_be_stored"])
 async def test_a_call_is_cancelled_through_the_other_server(
-    mcp: Http, proxy: RoundRobin, fake_api: FakeAPI
+    mcp: Http, proxy: RoundRobin, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch, early: int
 ) -> None:
+    elsewhere, looks = mcp_sessions.Sessions._elsewhere, itertools.count()
+
+    async def stored(sessions: mcp_sessions.Sessions, *request: Any) -> list[JobRecord]:
+        return [] if next(looks) < early else await elsewhere(sessions, *request)
+
+    monkeypatch.setattr(mcp_sessions.Sessions, "_elsewhere", stored)
     await mcp.initialize()  # two requests
     fake_api.script(text="never", gate="never", gate_after=1)
     asking = asyncio.ensure_future(mcp.call("chat", prompt="wait", model="gpt-5"))
