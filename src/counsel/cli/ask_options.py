@@ -126,10 +126,6 @@ def _with_repeated_options(args: list[str]) -> Iterator[str]:
     option, cwd = "", _folder(args)
     words = iter(args)
     for word in words:
-        if word == "--":
-            yield word
-            yield from words
-            return
         if word in _PATH_OPTIONS:
             option = _PATH_OPTIONS[word]
             yield word
