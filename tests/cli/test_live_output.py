@@ -200,6 +200,22 @@ def test_what_is_written_is_the_answer_or_marked(
     assert capsys.readouterr().out == out
 
 
+def test_an_answer_that_is_stopped_behind_a_mark_leaves_no_empty_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = LiveAnswer(stream=True)
+    void = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke.", "offset": 0}
+
+    async def broken() -> AsyncIterator[JobEvent]:
+        yield event_from(1, 0.0, "text", "0", {"text": "uno", "offset": 0})
+        yield event_from(2, 0.0, "restarted", "0", void)
+
+    asyncio.run(answer.follow(broken()))
+    answer.stop()
+    word, mark, rest = capsys.readouterr().out.split("\n")
+    assert (word, mark[:1], rest) == ("uno", "[", "")
+
+
 def test_a_column_of_a_consensus_forgets_what_is_void() -> None:
     board = Board()
     board.add(event_from(1, 0.0, "model_started", "0", {"model": "claude", "phase": "initial"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import io
 import json
 import ssl
@@ -214,6 +215,46 @@ def test_a_conversation_that_is_not_at_the_server_is_not_looked_for_here(
     assert person.run("share", "last").code == 1
     assert "`counsel jobs`" not in person.err
     assert f"{url} has no conversation of yours with the id last" in person.err
+
+
+def test_a_conversation_is_shared_in_words_and_as_json(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    def share(handler: _Server) -> None:
+        handler.rfile.read(int(handler.headers["content-length"]))
+        ada = {"id": "p_1", "name": "ada"}
+        body = json.dumps({"shared": ada if handler.path.endswith("/mine/share") else None}).encode()
+        handler.send_response(200)
+        handler.send_header("content-type", "application/json")
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    monkeypatch.setattr(_Server, "do_POST", share)
+    log_in(person, monkeypatch, url)
+    person.command = "conversations"
+    for verb, shared, words in (
+        ("share", {"id": "p_1", "name": "ada"}, "mine is shared with the team."),
+        ("unshare", None, "mine is no longer shared."),
+    ):
+        done = person.run(verb, "mine")
+        assert (done.code, done.out, done.err) == (0, "", f"{words}\n")
+        assert person.json(verb, "mine") == {"id": "mine", "shared": shared}
+
+
+def test_a_question_for_a_token_that_is_broken_off_writes_nothing_to_stdout(
+    person: User, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    def broken_off(prompt: str) -> str:
+        raise KeyboardInterrupt
+
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr(getpass, "getpass", broken_off)
+    done = person.run(url)
+    assert (done.code != 0, done.out) == (True, "")
+    assert f"Get a token at {url}/" in done.err
 
 
 def test_own_keys_are_checked_before_they_are_sent_and_an_ended_login_is_named(

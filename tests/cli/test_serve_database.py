@@ -78,6 +78,24 @@ async def test_a_database_without_tables_is_named_with_the_command_that_makes_th
     assert "counsel database migrate" in await start_error(home, empty)
 
 
+async def test_a_server_of_a_team_says_how_people_get_their_tokens(
+    home: Path, postgres_server: PostgresServer
+) -> None:
+    with postgres_server.migrated() as url:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "counsel", "serve", "--port", "0", "--database", url),
+            env={"PATH": os.environ["PATH"], "HOME": str(home), "COUNSEL_HOME": str(home)},
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        async with asyncio.timeout(60):
+            while "listening" not in (line := (await process.stderr.readline()).decode()):
+                assert line, "it has ended"
+            process.terminate()
+            await process.communicate()
+    assert "(tokens: `counsel people add NAME`)" in line
+
+
 async def test_a_database_of_a_newer_release_is_refused(
     home: Path, empty: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
