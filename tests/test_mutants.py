@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from tools.mutants import equivalent, report, unreached
+from tools.mutants import equivalent, reach, report, unreached
 from tools.mutants.checkout import Checkout
 from tools.mutants.mutations import Mutant, mutants
 from tools.mutants.packages import PACKAGES, SOURCE, STARTED_BY, source_files
@@ -189,6 +189,23 @@ def test_tests_whose_names_share_words_come_first_then_the_narrow_ones() -> None
     ]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 100)] == [word, "narrow", "wide"]
     assert [test.name.partition("::")[2] for test in reaching(mutant, tests, 10)] == [word, "narrow"]
+
+
+def test_a_file_is_recorded_again_for_another_test_or_case_and_not_for_another_body(tmp_path: Path) -> None:
+    file = tmp_path / "test_x.py"
+    table, test = (
+        'CASES = [{cases}]\n@pytest.mark.parametrize("case", CASES)\n',
+        "def test_{name}(case):\n    {body}\n",
+    )
+
+    def hashed(cases: str = "1", name: str = "a", body: str = "pass", more: str = "") -> str:
+        file.write_text(f"import pytest\n{table}{test}{more}".format(cases=cases, name=name, body=body))
+        return reach._hash(file)
+
+    before = hashed()
+    assert hashed(body="assert case") == before
+    others = [hashed(cases="1, 2"), hashed(name="b"), hashed(more="def test_c(): pass\n")]
+    assert len({before, *others}) == 4
 
 
 def test_code_that_no_test_runs_is_listed_by_file_and_function() -> None:

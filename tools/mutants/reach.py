@@ -1,4 +1,4 @@
-"""Which tests reach which lines. Recorded once per test file, and again when its tests are added, removed or renamed.
+"""Which tests reach which lines. Recorded once per test file, and again when its tests or their cases change.
 
 Lines are stored by function and offset, so that most of the record survives an edit of the source.
 """
@@ -44,7 +44,7 @@ class Reach:
                 self._files[_name(path)] = json.loads(zlib.decompress(file.read_bytes()))
 
     def missing(self, paths: Iterable[Path]) -> list[Path]:
-        """Files whose tests were added, removed or renamed, or failed: they may have failed on a busy machine."""
+        """Files whose tests or cases changed, or failed: they may have failed on a busy machine."""
         records = {path: self._files.get(_name(path), {}) for path in paths}
         return [
             path
@@ -186,7 +186,10 @@ def _stored(path: Path) -> Path:
 
 
 def _hash(path: Path) -> str:
-    """Changes when tests are added, removed or renamed; an edited test reaches much the same lines."""
+    """Changes when tests or their cases are added, removed or renamed; an edited test reaches much the same lines."""
     tree = ast.parse(path.read_text())
-    names = [node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    tree.body = [node for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = []
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
