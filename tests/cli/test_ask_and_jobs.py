@@ -204,12 +204,20 @@ def test_the_log_says_who_was_asked_and_how_it_went(
     text = log.read_text()
     assert f"{job}: will be tried again: attempt 2" in text
     assert f"{job}: openai/gpt-5: stop" in text
+    for secret in ("my own words", "the answer's words", env["OPENAI_API_KEY"]):
+        assert secret not in reply
+
+
+def test_a_standalone_engine_logs_to_stderr_at_the_level_debug(
+    counsel: Callable[..., subprocess.CompletedProcess[str]], env: dict[str, str], fake_process: FakeProcess
+) -> None:
     fake_process.script(status=401)
     loud = counsel("ask", "my own words", "-m", "gpt-5", "--standalone", LOG_LEVEL="debug")
     assert "openai/gpt-5: AUTHENTICATION_FAILED, status 401" in loud.stderr
-    assert loud.stderr.splitlines()[0] in log.read_text()
-    for secret in ("my own words", "the answer's words", "Incorrect API key", env["OPENAI_API_KEY"]):
-        assert secret not in log.read_text()
+    log = Path(env["COUNSEL_HOME"], "logs", "counsel.log").read_text()
+    assert loud.stderr.splitlines()[0] in log
+    for secret in ("my own words", "Incorrect API key", env["OPENAI_API_KEY"]):
+        assert secret not in log
 
 
 def test_the_log_has_prompts_only_when_the_user_wants_them_there(

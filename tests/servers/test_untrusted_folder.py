@@ -99,6 +99,18 @@ def test_a_search_path_into_the_folder_is_not_searched(
     assert not canary.exists()
 
 
+def test_relative_search_paths_of_the_entry_itself_are_left_out(user: User) -> None:
+    seen = user.home / "seen"
+    script = f"import os; open({str(seen)!r}, 'w').write(os.environ['PYTHONPATH'])"
+    user.counsel(
+        "add", "x", "-a", "claude", "-e", "PYTHONPATH=.:/absolute", "--", sys.executable, "-c", script
+    )
+    user.json("check", "x", code=1)
+    assert seen.read_text() == "/absolute"
+    user.json("check", "x", "--trust-folder", code=1)
+    assert seen.read_text() == ".:/absolute"
+
+
 def test_a_module_path_into_the_folder_is_not_searched(
     user: User, canary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
