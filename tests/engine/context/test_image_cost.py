@@ -63,6 +63,7 @@ BOMBS = {
     "a large JPEG of 90 scans": lambda: many_scans(90, (3000, 3000)),
     "a JPEG of a million segments": lambda: in_jpeg(b"\xff\xe5\x00\x02" * 1_000_000),
     "a JPEG of fill bytes": lambda: in_jpeg(b"\xff" * 5_000_000),
+    "a JPEG of escaped bytes": lambda: in_jpeg(b"\xff\x00" * 2_500_000),
     "a PNG of tiny chunks": lambda: in_png(chunk(b"tEXt", b"") * 500_000),
     "a PNG of many profiles": lambda: in_png(
         chunk(b"iCCP", b"k\0\0" + zlib.compress(b"x" * 900_000)) * 9_000

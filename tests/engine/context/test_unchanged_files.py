@@ -53,6 +53,8 @@ async def test_an_unchanged_file_is_sent_once_and_a_note_says_where(
     assert last(fake_api).count("line 7 of the file") == 1
     assert "f.txt is unchanged since turn 1" in last(fake_api)
     assert second["metadata"]["files"][0]["unchanged_since_turn"] == 1
+    texts = [message.text for message in await engine.store.messages(name) if message.role == "user"]
+    assert [text.partition("<file ")[0] for text in texts] == ["look\n\n<files>\n"] * 2
     await ask(engine, caller(), name)
     assert last(fake_api).count("line 7 of the file") == 1
     assert last(fake_api).count("unchanged since turn 1") == 2

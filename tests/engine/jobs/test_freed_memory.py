@@ -58,6 +58,8 @@ async def test_nothing_of_a_call_waits_for_the_collector(
 async def test_the_runner_forgets_a_job_that_has_ended_and_its_key(engine: Engine, caller: Any) -> None:
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller(), key="key")
     assert engine.runner.keys == {"key": job}
-    await asyncio.wait({engine.runner.running[job].task})
+    task = engine.runner.running[job].task
+    await asyncio.wait({task})
+    assert task.exception() is None
     await asyncio.sleep(0)  # its last callback
     assert (engine.runner.running, engine.runner.keys) == ({}, {})

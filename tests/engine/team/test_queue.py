@@ -302,6 +302,11 @@ async def test_what_a_stale_worker_says_about_a_row_is_not_accepted(
     assert await queue(engine) == ["doing"]
     await team_queue.give_back_strays("nobody", [])
     assert await queue(engine) == ["todo"]
+    last = await team_queue.fetch([fingerprint])
+    assert last
+    await rows(engine, "UPDATE counsel.jobs SET status = 'cancelled' RETURNING 1")
+    await team_queue.finish(QueuedRow(last["id"], last["attempts"], last["worker_id"]))
+    assert await queue(engine) == []
 
 
 async def test_what_a_dead_worker_had_taken_is_run_by_another(
