@@ -348,6 +348,21 @@ async def test_one_call_that_is_sent_to_two_servers_is_made_once(
     assert len(fake_api.log.requests) == 2
 
 
+async def test_a_completions_messages_are_stored_while_it_waits_in_the_queue_and_no_longer(
+    server: OpenServer, caller: MakeCaller
+) -> None:
+    turns = (Turn("user", "an earlier question"), Turn("assistant", "an answer"), Turn("user", "hello"))
+    first = await server("a", concurrency=0)
+    job = await first.submit(CompletionRequest(model="gpt-5", turns=turns), caller(), key="key")
+    (waiting,) = await rows(first, "SELECT task FROM counsel.jobs")
+    assert "an earlier question" in waiting
+    second = await server("b")
+    async with asyncio.timeout(60):
+        await second.wait(job)
+    (ended,) = await rows(first, "SELECT task FROM counsel.jobs")
+    assert "an earlier question" not in ended
+
+
 async def test_a_job_whose_keys_nobody_has_waits_and_says_for_what(
     server: OpenServer, caller: MakeCaller
 ) -> None:
