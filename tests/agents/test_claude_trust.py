@@ -74,7 +74,7 @@ def test_counsels_own_entry_is_kept_without_its_secrets(
     (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": servers}))
     (tmp_path / "cwd").mkdir()
     argv = claude.command(
-        asked("claude", env={"HOME": str(tmp_path)}, cwd=tmp_path / "cwd", start=tmp_path / "cwd")
+        request_to("claude", env={"HOME": str(tmp_path)}, cwd=tmp_path / "cwd", start=tmp_path / "cwd")
     ).argv
     config = json.loads(argv[argv.index("--mcp-config") + 1])
     assert config == {"mcpServers": {"counsel": {**entry, "env": kept}}}

@@ -168,9 +168,9 @@ async def test_a_question_without_a_verdict_for_lack_of_money_is_no_measurement(
     failure = {"judge": "opus", "error": "It needs more.", "code": "BUDGET_EXCEEDED", "budget": "job"}
     answers = {"initial": [{"model": "gpt-5", "response": "a", "choice": "a"}], "verdict": failure}
     engine = Engine(ConsensusResult.from_json({"phases": answers}))
-    evaluation, done = await evaluated(engine, most=1.0)
-    assert [type(each) for each in done] == [Failed]
-    assert isinstance(evaluation.stopped, BudgetExceeded)
+    evaluation, result = await evaluate(engine, max_cost=1.0)
+    assert [type(outcome) for outcome in result] == [Failed]
+    assert isinstance(evaluation.stop_reason, BudgetExceeded)
 
 
 async def test_a_few_questions_share_the_whole_limit() -> None:

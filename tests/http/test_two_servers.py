@@ -120,12 +120,12 @@ async def test_many_sessions_of_one_person_make_room(
 async def test_a_call_is_cancelled_through_the_other_server(
     mcp: Http, proxy: RoundRobin, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch, early: int
 ) -> None:
-    elsewhere, looks = mcp_sessions.Sessions._elsewhere, itertools.count()
+    jobs_elsewhere, looks = mcp_sessions.Sessions._jobs_elsewhere, itertools.count()
 
     async def stored(sessions: mcp_sessions.Sessions, *request: Any) -> list[JobRecord]:
-        return [] if next(looks) < early else await elsewhere(sessions, *request)
+        return [] if next(looks) < early else await jobs_elsewhere(sessions, *request)
 
-    monkeypatch.setattr(mcp_sessions.Sessions, "_elsewhere", stored)
+    monkeypatch.setattr(mcp_sessions.Sessions, "_jobs_elsewhere", stored)
     await mcp.initialize()  # two requests
     fake_api.script(text="never", gate="never", gate_after=1)
     asking = asyncio.ensure_future(mcp.call("chat", prompt="wait", model="gpt-5"))

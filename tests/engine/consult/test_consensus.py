@@ -100,12 +100,12 @@ async def test_an_unknown_model_is_a_failure_of_that_model_alone(
 async def test_a_defect_that_one_model_meets_fails_that_model_alone(
     engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def short(route: Route, call: Call) -> Call:
+    def with_output_limit(route: Route, call: Call) -> Call:
         if route.provider == "anthropic":
             raise ZeroDivisionError
         return call
 
-    monkeypatch.setattr(rounds, "short", short)
+    monkeypatch.setattr(rounds, "with_output_limit", with_output_limit)
     result = await hold(engine, caller())
     (failure,) = result["phases"]["failed"]
     assert (failure["model"], failure["code"]) == ("sonnet", "INTERNAL")

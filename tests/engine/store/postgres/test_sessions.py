@@ -70,9 +70,9 @@ async def test_a_person_has_so_many_sessions_and_old_ones_are_deleted(open_store
     assert rows == [("s_1",), ("s_2",)]
 
 
-async def test_a_session_that_makes_room_for_another_ends_on_every_server_at_once(opened: Open) -> None:
-    ours, theirs = opened(), opened()
-    ada = (await added(ours)).person
+async def test_a_session_that_makes_room_for_another_ends_on_every_server_at_once(open_store: Open) -> None:
+    ours, theirs = open_store(), open_store()
+    ada = (await add_person(ours)).person
     for number in range(3):  # the first wake may be that of the connection itself
         mark = theirs.mark(CHANGED)
         await ours.sessions.start(session(ada.id, f"s_{number}", began=NOW + number), most=1)
