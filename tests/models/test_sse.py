@@ -12,7 +12,7 @@ from counsel.models.sse import EventParser, TooLarge
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(["", "ping", "message_delta"]),
-        st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12),
+        st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), min_size=1, max_size=12),
     ),
     max_size=6,
 )
@@ -56,6 +56,13 @@ def test_lines_of_data_are_joined_and_one_space_is_cut() -> None:
 
 def test_an_event_without_data_is_none_and_leaves_no_name() -> None:
     assert parsed(b"event: lost\n\ndata: x\n\nid: 7\nretry: 1\n\n", []) == [("", "x")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 99])
+@pytest.mark.parametrize("empty", [b"data:\n\n", b"data: \n\n", b"event: ping\ndata: \n\n", b"data\n\n"])
+def test_an_event_with_empty_data_is_none(empty: bytes, size: int) -> None:
+    stream = b"data: a\n\n" + empty + b"event: end\ndata: b\n\n" + empty
+    assert parsed(stream, list(range(0, len(stream), size))) == [("", "a"), ("end", "b")]
 
 
 def test_the_last_empty_line_may_be_missing() -> None:

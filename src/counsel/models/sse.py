@@ -12,7 +12,7 @@ __all__ = ["MAX_BYTES", "EventParser", "TooLarge", "document"]
 MAX_BYTES = 17 * 1024 * 1024  # of one event: some vendors repeat the whole answer in the last event
 
 
-_EVENTS = re.compile(r"(?:event: ([^\n]+)\n)?data: ([^\n]*)\n\n")
+_EVENTS = re.compile(r"(?:event: ([^\n]+)\n)?data: ([^\n]+)\n\n")
 
 
 class TooLarge(ValueError):
@@ -80,7 +80,8 @@ class EventParser:
         events = []
         for block in text[:-2].split("\n\n"):
             name, _, data = block.rpartition("\n")
-            if data.startswith("data: ") and (not name or (name.startswith("event: ") and "\n" not in name)):
+            plain = len(data) > 6 and data.startswith("data: ")
+            if plain and (not name or (name.startswith("event: ") and "\n" not in name)):
                 events.append((name[7:], data[6:]))
             else:
                 events += self._lines([*block.split("\n"), ""])
@@ -90,9 +91,9 @@ class EventParser:
         events: list[tuple[str, str]] = []
         for line in lines:
             if not line:
-                if self._data:
+                if any(self._data):  # some gateways keep a connection alive with `data:` alone
                     events.append((self._event, "\n".join(self._data)))
-                    self._data, self._size = [], 0
+                self._data, self._size = [], 0
                 self._event = ""
             elif line.startswith("data:"):
                 self._data.append(line[6:] if line.startswith("data: ") else line[5:])
