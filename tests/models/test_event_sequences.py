@@ -43,6 +43,12 @@ def noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prices, "by_library", lambda model, usage: by_library(model, usage, at))
 
 
+@pytest.fixture(autouse=True)
+def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notice names the seconds until the next attempt."""
+    monkeypatch.setattr("counsel.models.retries.random.uniform", lambda _low, _high: 1.0)
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 async def test_a_shape_gives_these_events(fake_api: FakeAPI, transport: Transport, shape: Shape) -> None:
     shape.play(fake_api)

@@ -78,7 +78,15 @@ def test_the_kind_of_every_error(status: int | None, body: Any, kind: str) -> No
         ({"error": {"message": "m", "metadata": {"raw": '{"error": "b"}'}}}, 'm ({"error": "b"})'),
         ({"error": {"message": "m", "metadata": {"raw": 5}}}, "m"),
         ({"error": {"message": "m", "metadata": "x"}}, "m"),
-        ("text", ""),
+        ("text", "text"),
+        (["a", "b"], "a; b"),
+        ({"error": ["a", "b"]}, "a; b"),
+        ({"error": [{"message": "m"}]}, "m"),
+        ({"success": False, "errors": [{"code": 7009, "message": "m"}], "messages": []}, "m"),  # Cloudflare
+        ({"detail": [{"loc": ["body"], "msg": "m", "input": {"a": "b"}}]}, "m"),  # FastAPI
+        ({"error": {"message": {"text": "m", "n": 1}}}, "m"),
+        ({"error": {"message": None, "detail": "d"}}, "d"),
+        ("<html>", ""),
         ([], ""),
         (None, ""),
     ],

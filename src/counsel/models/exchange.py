@@ -274,14 +274,15 @@ class Exchange:
     def _parse(self, chunk: bytes) -> list[Event]:
         """The events before the first that cannot be read."""
         events: list[Event] = []
+        name, data = "", ""
         try:
             parsed = self._parser.feed(chunk) if chunk else self._parser.end()
-            self._began = self._began or bool(parsed)
             at = 0
             while at < len(parsed):
                 name, data = parsed[at]
                 at += 1
                 events += self._allowance.take(self._reader.feed(name, data), data)
+                self._began = True
                 if self._allowance.over:
                     return events
                 if len(parsed) - at >= _MANY and name == self._reader.delta_event:
@@ -298,11 +299,13 @@ class Exchange:
             IndexError,
             RecursionError,
         ) as error:
+            if name == "error" and not isinstance(error, CounselError):  # words where JSON should be
+                error = ErrorEvent({"error": data})
+            is_report = isinstance(error, ErrorEvent)
+            self._began = self._began or (bool(data) and not is_report)
             if isinstance(error, ErrorEvent) and error.reported_usage:
                 events.append(UsageReport(error.reported_usage))
-            self._failed = self._failed or (
-                error if chunk or isinstance(error, ErrorEvent) else _Interrupted()
-            )
+            self._failed = self._failed or (error if chunk or is_report else _Interrupted())
         return events
 
     def _deltas(self, parsed: list[tuple[str, str]], at: int, events: list[Event]) -> int:

@@ -10,7 +10,7 @@ from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import answer_limit, compression, http1
 from counsel.models.sender import Response
-from counsel.models.vendor_errors import ErrorEvent, ErrorReport, parse_error
+from counsel.models.vendor_errors import ErrorEvent, ErrorReport, parse_error, stated_status
 from counsel.types import Endpoint
 
 _MAX_ERROR_BYTES = 64 * 1024
@@ -38,8 +38,9 @@ class JsonAnswer:
         """Raises `ErrorEvent` for an error that came with status 200, `ValueError` for anything that is not JSON."""
         text = self._data.decode("utf-8", "replace")
         body: object = strict_json.loads(text)
-        if parse_error(200, body).message:
-            raise ErrorEvent(body, 200)
+        if not isinstance(body, str) and parse_error(200, body).message:
+            is_error = isinstance(body, list) or (isinstance(body, dict) and bool(body.get("error")))
+            raise ErrorEvent(body, stated_status(body) or (None if is_error else 200))
         return [("", text)]
 
 
@@ -49,9 +50,12 @@ async def error_report(response: Response) -> ErrorReport:
     until = asyncio.get_running_loop().time() + _ERROR_SECONDS
     with suppress(OSError, ValueError, http1.DeadlineExceeded):
         await _read(response, _MAX_ERROR_BYTES, data, until)
-    body: object = None
-    with suppress(ValueError):
+    body: object
+    try:
         body = strict_json.loads(bytes(data))
+    except ValueError:  # llama.cpp, TGI and some proxies answer in plain text
+        is_page = response.content_type == "text/html"
+        body = None if is_page else data.decode("utf-8", "replace").strip()
     return parse_error(response.status, body, response.headers)
 
 

@@ -216,24 +216,51 @@ def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is
     return next(kind for kind in surest_first if kind)
 
 
+def stated_status(body: object) -> int | None:
+    """The HTTP status that an error states itself: OpenRouter has it as `code`, LiteLLM as text, Groq as `status_code`."""
+    inner = _error_object(body)
+    if not isinstance(inner, dict):
+        return None
+    values = (str(inner.get(name)) for name in ("code", "status_code", "status"))
+    return next((int(value) for value in values if re.fullmatch(r"[45]\d\d", value)), None)
+
+
+def stated_type(body: object) -> str:
+    inner = _error_object(body)
+    return str(inner.get("type") or "") if isinstance(inner, dict) else ""
+
+
+def _error_object(body: object) -> object:
+    """What describes the error, mostly an object: of a list (Google, without SSE; Cloudflare's `errors`) the first."""
+    if isinstance(body, list) and body and isinstance(body[0], dict):
+        body = body[0]
+    inner = (body.get("error") or body.get("errors") or body) if isinstance(body, dict) else body
+    return inner[0] if isinstance(inner, list) and inner and isinstance(inner[0], dict) else inner
+
+
+def _words(value: object) -> str:
+    """The text of a message: some servers send a list, or objects (FastAPI: `[{"loc": …, "msg": …}]`)."""
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_words, value)))
+    if isinstance(value, dict):
+        return next(
+            (text for name in ("message", "msg", "text", "detail") if (text := _words(value.get(name)))), ""
+        )
+    return value if isinstance(value, str) and not value.lstrip().startswith("<") else ""
+
+
 def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, object]]]:
     """Names, message and details, in the formats of OpenAI, Anthropic, Google, xAI, Mistral and OpenRouter."""
-    if isinstance(body, list) and body:  # Google answers with an array when it does not send SSE
-        body = body[0]
-    if not isinstance(body, dict):
-        return [], "", []
-    inner = body.get("error") or body
+    inner = _error_object(body)
     if not isinstance(inner, dict):
-        return (
-            [str(body.get("code", ""))],
-            inner if isinstance(inner, str) else str(body.get("message", "")),
-            [],
-        )
+        outer = body if isinstance(body, dict) else {}
+        return [str(outer.get("code", ""))], _words(inner) or _words(outer.get("message")), []
+    outer = body if isinstance(body, dict) else inner
     upstream, upstream_details = _upstream(inner)
     details = [*_dicts(inner.get("details")), *upstream_details]
     reasons = [detail.get("reason") for detail in details]
     names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
-    message = inner.get("message") or inner.get("detail") or body.get("detail") or ""
+    message = _words(inner.get("message")) or _words(inner.get("detail")) or _words(outer.get("detail"))
     return [str(name) for name in names if name], f"{message}{upstream and f' ({upstream})'}", details
 
 
@@ -262,7 +289,7 @@ def _number(match: re.Match[str] | None, name: str) -> int | None:
 def _retry_after(headers: Mapping[str, str], details: list[dict[str, object]]) -> float | None:
     """Seconds, from 0 to `LONGEST_WAIT`; None if there is no readable value."""
     header = headers.get("retry-after", "")
-    delays = [str(detail["retryDelay"]).removesuffix("s") for detail in details if "retryDelay" in detail]
+    delays = [_delay(detail["retryDelay"]) for detail in details if "retryDelay" in detail]
     waits = (
         _seconds(headers.get("retry-after-ms", ""), 1000.0),
         _seconds(header),
@@ -270,6 +297,14 @@ def _retry_after(headers: Mapping[str, str], details: list[dict[str, object]]) -
         *(_seconds(delay) for delay in delays),
     )
     return next((wait for wait in waits if wait is not None), None)
+
+
+def _delay(value: object) -> str:
+    """Google's `"1.5s"`, which some gateways pass on as `{"seconds": 1, "nanos": 500000000}`."""
+    if isinstance(value, dict):
+        seconds, nanos = value.get("seconds") or 0, value.get("nanos") or 0
+        return f"{seconds}" if not isinstance(nanos, int) else f"{seconds}.{nanos:09d}"
+    return str(value).removesuffix("s")
 
 
 def _seconds(text: str, per: float = 1.0) -> float | None:
@@ -379,7 +414,7 @@ def _limited(
         )
     wait = report.retry_after
     hint = (
-        f"Try again in {wait:.0f} s, or ask another model."
+        f"Try again in {max(wait, 1.0):.0f} s, or ask another model."
         if wait
         else "Try again later, or ask another model."
     )
@@ -417,6 +452,9 @@ def _other(
     elif report.kind == "server":
         message = f"{label} failed ({status or 'in the stream'}){quote}"
         hint = "Try again, or ask another model."
+    elif status is not None and status < 400 and status != 200:  # a redirect, or a gateway's own answer
+        message = f"{label} answered with status {status} instead of 200{quote}"
+        hint = f"Check {provider.base_url_env or 'the base URL'} ({endpoint.base_url}), and any gateway in between."
     else:
         message = f"{label} refused the request ({status or 'in the stream'}){quote}"
         hint = "`counsel models` shows what each model supports."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.vendor_errors import ErrorEvent, stated_status, stated_type
 from counsel.models.wires import anthropic_client, text_deltas
 from counsel.models.wires.call_settings import (
     joined,
@@ -19,6 +19,7 @@ from counsel.models.wires.call_settings import (
     without_none,
 )
 from counsel.models.wires.openai_shared import citations, parsed_arguments
+from counsel.models.wires.token_counts import details, merged, number
 from counsel.text import is_blank
 from counsel.types import (
     Call,
@@ -306,12 +307,15 @@ class MessagesReader(text_deltas.OneByOne):
         self._last_type, self._has_text = "", False  # of the newest block; whether there was a text block
 
     def feed(self, event: str, data: str) -> list[Event]:
+        if self._stopped or data == "[DONE]":  # gateways add OpenAI's end
+            return []
         payload = sse.document(data)
-        handler = _HANDLERS.get(payload.get("type") or event)
+        name = payload.get("type") or event or ("error" if payload.get("error") else "")
+        handler = _HANDLERS.get(name)
         return handler(self, payload) if handler else []
 
     def finish(self) -> list[Event]:
-        if not self._stopped:
+        if not self._stopped and self._reason is None:
             raise UpstreamError("The stream ended before the answer was complete.")
         left_open = [event for index in sorted(self._pieces) for event in self._close({"index": index})]
         reason = _REASONS.get(self._reason or "", "other")
@@ -328,15 +332,15 @@ class MessagesReader(text_deltas.OneByOne):
         return {name: str(value) for name, value in fields.items() if value}
 
     def _start(self, payload: Json) -> list[Event]:
-        message = payload["message"]
+        message = payload.get("message") or {}
         self._model = message.get("model")
-        self._usage = dict(message.get("usage") or {})
+        self._usage = merged({}, message.get("usage"))
         return [UsageReport(_usage(self._usage))] if self._usage else []
 
     def _complete_message(self, message: Json) -> list[Event]:
         """The answer of a server that does not stream."""
         events = self._start({"message": message})
-        for index, block in enumerate(message["content"]):
+        for index, block in enumerate(message.get("content") or ()):
             payload = {"index": index, "content_block": block}
             events += [*self._open(payload), *self._close(payload)]
         self._stopped = True
@@ -418,12 +422,11 @@ class MessagesReader(text_deltas.OneByOne):
         return [Notice("source", citation.get("title") or url, {"url": url})]
 
     def _end(self, payload: Json) -> list[Event]:
-        self._reason = payload["delta"].get("stop_reason") or self._reason
-        self._details = payload["delta"].get("stop_details") or self._details
-        self._stop_sequence = payload["delta"].get("stop_sequence") or self._stop_sequence
-        self._usage |= {
-            name: value for name, value in (payload.get("usage") or {}).items() if value is not None
-        }
+        delta = payload.get("delta") or {}
+        self._reason = delta.get("stop_reason") or self._reason
+        self._details = delta.get("stop_details") or self._details
+        self._stop_sequence = delta.get("stop_sequence") or self._stop_sequence
+        self._usage = merged(self._usage, payload.get("usage"))
         return [UsageReport(_usage(self._usage))]
 
     def _stop(self, _: Json) -> list[Event]:
@@ -431,7 +434,7 @@ class MessagesReader(text_deltas.OneByOne):
         return []
 
     def _error(self, payload: Json) -> list[Event]:
-        raise ErrorEvent(payload, _STATUS.get(str((payload.get("error") or {}).get("type"))))
+        raise ErrorEvent(payload, _STATUS.get(stated_type(payload)) or stated_status(payload))
 
 
 # Functions, not bound methods: a reader that refers to itself keeps a long answer until garbage collection.
@@ -449,13 +452,13 @@ _HANDLERS: dict[str, Callable[[MessagesReader, Json], list[Event]]] = {
 
 def _usage(counts: Json) -> Usage:
     cache_read, cache_write = (
-        counts.get("cache_read_input_tokens") or 0,
-        counts.get("cache_creation_input_tokens") or 0,
+        number(counts.get("cache_read_input_tokens")),
+        number(counts.get("cache_creation_input_tokens")),
     )
     return Usage(
-        input=(counts.get("input_tokens") or 0) + cache_read + cache_write,
-        output=counts.get("output_tokens") or 0,
-        reasoning=(counts.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
+        input=number(counts.get("input_tokens")) + cache_read + cache_write,
+        output=number(counts.get("output_tokens")),
+        reasoning=number(details(counts, "output_tokens_details").get("thinking_tokens")),
         cache_read=cache_read,
         cache_write=cache_write,
     )

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.vendor_errors import ErrorEvent, stated_status
 from counsel.models.wires import text_deltas
 from counsel.models.wires.call_settings import (
     SentSettings,
@@ -22,6 +22,7 @@ from counsel.models.wires.call_settings import (
     wire_options,
     without_none,
 )
+from counsel.models.wires.token_counts import merged, number
 from counsel.text import TextBuffer, is_blank
 from counsel.types import (
     Adapted,
@@ -273,31 +274,38 @@ class GeminiReader(text_deltas.OneByOne):
         self._sources: set[str] = set()
         self._reason: str | None = None
         self._model: str | None = None
-        self._usage: Json | None = None
+        self._usage: Json = {}
+        self._reported_usage: tuple[object, ...] | None = None
         self._vendor: dict[str, str] = {}  # the vendor's words for why the answer ended
 
     def feed(self, event: str, data: str) -> list[Event]:  # noqa: ARG002 (Google names no events)
+        if data == "[DONE]":  # gateways add OpenAI's end
+            return []
         payload = sse.document(data)
         # A server that does not stream sends an array.
         chunks = payload if isinstance(payload, list) else [payload]
         return [event for chunk in chunks for event in self._chunk(chunk)]
 
     def _chunk(self, chunk: Json) -> list[Event]:
-        if "error" in chunk:
-            raise ErrorEvent(chunk, (chunk["error"] or {}).get("code"))
+        if chunk.get("error"):
+            usage = _usage(self._usage) if self._usage else None
+            raise ErrorEvent(chunk, stated_status(chunk), usage)
         self._model = chunk.get("modelVersion") or self._model
-        events = self._first_usage(chunk.get("usageMetadata"))
-        for candidate in chunk.get("candidates") or ():
-            events += self._candidate(candidate)
+        events = [event for item in chunk.get("candidates") or () if item for event in self._candidate(item)]
         feedback = chunk.get("promptFeedback") or {}
         if block_reason := feedback.get("blockReason"):
             self._end(_BLOCKED_PROMPT, str(block_reason), feedback.get("blockReasonMessage"))
-        return events
+        return events + self._new_usage(chunk.get("usageMetadata"))
 
-    def _first_usage(self, usage: Json | None) -> list[Event]:
-        """Every chunk has a count. The first is reported in case the stream breaks off; `finish` reports the last."""
-        before, self._usage = self._usage, usage or self._usage
-        return [UsageReport(_usage(usage))] if usage and before is None else []
+    def _new_usage(self, counts: Json | None) -> list[Event]:
+        """Every chunk has counts, up to its own text. In case the stream breaks off, they are reported whenever those
+        change that the text does not tell; `finish` reports the last."""
+        self._usage = merged(self._usage, counts)
+        unseen = tuple(self._usage.get(name) for name in ("promptTokenCount", "thoughtsTokenCount"))
+        if not self._usage or unseen == self._reported_usage:
+            return []
+        self._reported_usage = unseen
+        return [UsageReport(_usage(self._usage))]
 
     def _end(self, reason: str, vendor_reason: str, message: str | None) -> None:
         self._reason = reason
@@ -325,6 +333,7 @@ class GeminiReader(text_deltas.OneByOne):
         return events
 
     def _part(self, part: Json) -> list[Event]:
+        part = {name: value for name, value in part.items() if value is not None}  # gateways write nulls
         self._keep(part)
         if "functionCall" in part:
             function = part["functionCall"]
@@ -368,10 +377,10 @@ def _blocked_categories(candidate: Json) -> str | None:
 
 
 def _usage(counts: Json) -> Usage:
-    thoughts = counts.get("thoughtsTokenCount") or 0
+    thoughts = number(counts.get("thoughtsTokenCount"))
     return Usage(
-        input=(counts.get("promptTokenCount") or 0) + (counts.get("toolUsePromptTokenCount") or 0),
-        output=(counts.get("candidatesTokenCount") or 0) + thoughts,
+        input=number(counts.get("promptTokenCount")) + number(counts.get("toolUsePromptTokenCount")),
+        output=number(counts.get("candidatesTokenCount")) + thoughts,
         reasoning=thoughts,
-        cache_read=counts.get("cachedContentTokenCount") or 0,
+        cache_read=number(counts.get("cachedContentTokenCount")),
     )

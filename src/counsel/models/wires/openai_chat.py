@@ -10,7 +10,7 @@ from typing import Any
 from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.vendor_errors import ErrorEvent, stated_status
 from counsel.models.wires import text_deltas
 from counsel.models.wires.call_settings import (
     SentSettings,
@@ -31,6 +31,7 @@ from counsel.models.wires.openai_shared import (
     tool_choice,
 )
 from counsel.models.wires.think_tags import ThinkTags
+from counsel.models.wires.token_counts import details, merged, number
 from counsel.text import TextBuffer, is_blank, missing
 from counsel.types import (
     Adapted,
@@ -213,12 +214,14 @@ _REASONS: dict[str, FinishReason] = {
     "function_call": "tool_calls",
     "model_length": "length",  # Mistral
     "content_filter": "filtered",
+    "sensitive": "filtered",  # Zhipu
     **dict.fromkeys(
         ("safety", "recitation", "blocklist", "prohibited_content", "spii"), "filtered"
     ),  # Google's
     **dict.fromkeys(
-        ("error", "abort", "insufficient_system_resource"), "broken"
-    ),  # OpenRouter, vLLM, DeepSeek
+        ("error", "abort", "insufficient_system_resource", "network_error"), "broken"
+    ),  # OpenRouter, vLLM, DeepSeek, Zhipu
+    **dict.fromkeys(("eos_token", "stop_sequence"), "stop"),  # Hugging Face's TGI
 }
 
 
@@ -235,6 +238,8 @@ class ChatReader(text_deltas.OneByOne):
         self._details = ReasoningDetails()
         self._calls: dict[int, Json] = {}
         self._arguments: dict[int, TextBuffer] = {}
+        self._own_indexes: dict[Any, int] = {}  # of calls in progress, by the server's index
+        self._counts: Json = {}
         self._sources: set[str] = set()
         self._reason: str | None = None
         self._native_reason: str | None = None  # the upstream vendor's reason, as OpenRouter reports it
@@ -242,21 +247,28 @@ class ChatReader(text_deltas.OneByOne):
         self._done = False
 
     def feed(self, event: str, data: str) -> list[Event]:
-        if data == "[DONE]":
+        if self._done or data == "[DONE]":
             self._done = True
             return []
         chunk = sse.document(data)
         if chunk.get("error") or event == "error" or chunk.get("object") == "error":  # vLLM, Mistral
-            usage = _usage(chunk["usage"]) if chunk.get("usage") else None
-            raise ErrorEvent(chunk, _status(chunk.get("error") or chunk), usage)
+            usage = self._new_usage(chunk)
+            raise ErrorEvent(chunk, stated_status(chunk), usage)
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices") or []
-        events = self._choice(choices[0]) if choices else []
-        if chunk.get("usage"):
-            events.append(UsageReport(_usage(chunk["usage"])))
+        events = self._choice(choices[0]) if choices and choices[0] is not None else []
+        if usage := self._new_usage(chunk):
+            events.append(UsageReport(usage))
         for url in chunk.get("citations") or ():
             events += self._source(url, url)
         return events
+
+    def _new_usage(self, chunk: Json) -> Usage | None:
+        """The usage so far, if this event reports some. Some servers report it in several, each a part of it."""
+        if not chunk.get("usage"):
+            return None
+        self._counts = merged(self._counts, chunk["usage"])
+        return _usage(self._counts)
 
     def finish(self) -> list[Event]:
         if self._reason is None and not self._done:
@@ -337,12 +349,15 @@ class ChatReader(text_deltas.OneByOne):
 
     def _part(self, part: Json) -> list[Event]:
         """Mistral's reasoning models send lists of parts."""
+        if isinstance(refusal := part.get("refusal"), str):
+            self._refusal.append(refusal)
+            return []
         if part.get("type") == "thinking":
             return [Thinking(piece["text"]) for piece in part.get("thinking") or () if piece.get("text")]
         return self._content(part["text"]) if part.get("text") else []
 
     def _tool_call(self, piece: Json) -> list[Event]:
-        index = piece.get("index", len(self._calls))
+        index = self._index(piece)
         first = index not in self._calls
         call = self._calls.setdefault(
             index, {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
@@ -351,10 +366,26 @@ class ChatReader(text_deltas.OneByOne):
         call["id"] = piece.get("id") or call["id"] or f"call_{index}"
         call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
         delta = function.get("arguments") or ""
+        if not isinstance(delta, str):  # Ollama's own format, through some gateways
+            delta = json.dumps(delta)
         self._arguments.setdefault(index, TextBuffer()).append(delta)
         if "extra_content" in piece:  # Gemini's thought signatures, through its compatible endpoint
             call["extra_content"] = piece["extra_content"]
         return self._input(index, call, delta, first=first) if self._streams_tools else []
+
+    def _index(self, piece: Json) -> int:
+        """Which call a piece belongs to. Gateways omit the index, send null, or 0 for all parallel calls."""
+        key, new, function = piece.get("index"), len(self._calls), piece.get("function") or {}
+        if key is None:
+            key = piece.get("id") or (
+                None if function.get("name") else next(reversed(self._own_indexes), None)
+            )
+        index = self._own_indexes.setdefault(key, new)
+        call = self._calls.get(index)
+        is_other = call is not None and function.get("name") and piece.get("id") not in {None, "", call["id"]}
+        if key is None or (is_other and _is_object(self._arguments[index].text())):
+            index = self._own_indexes[key] = new
+        return index
 
     def _input(self, index: int, call: Json, delta: str, *, first: bool) -> list[Event]:
         name = call["function"]["name"]
@@ -430,21 +461,12 @@ class ReasoningDetails:
         return list(self._items.values())
 
 
-def _status(error: object) -> int | None:
-    """The HTTP status of an error inside a stream: OpenRouter sends it as `code`, Groq as `status_code`."""
-    if not isinstance(error, dict):
-        return None
-    values = (error.get(name) for name in ("code", "status_code", "status"))
-    return next((status for status in values if isinstance(status, int) and status >= 400), None)
-
-
 def _usage(counts: Json) -> Usage:
-    input_details = counts.get("prompt_tokens_details") or {}
-    output_details = counts.get("completion_tokens_details") or {}
-    prompt, completion = counts.get("prompt_tokens") or 0, counts.get("completion_tokens") or 0
-    reasoning = output_details.get("reasoning_tokens") or 0
+    input_details = details(counts, "prompt_tokens_details")
+    prompt, completion = number(counts.get("prompt_tokens")), number(counts.get("completion_tokens"))
+    reasoning = number(details(counts, "completion_tokens_details").get("reasoning_tokens"))
     # X.AI, and Google's compatible API, bill reasoning and count it in the total, but not in completion_tokens.
-    separate = max(0, (counts.get("total_tokens") or 0) - prompt - completion)
+    separate = max(0, number(counts.get("total_tokens")) - prompt - completion)
     if not separate and reasoning > completion:
         separate = reasoning
     return Usage(
@@ -452,7 +474,7 @@ def _usage(counts: Json) -> Usage:
         output=completion + separate,
         reasoning=max(reasoning, separate),
         # DeepSeek counts its cache in fields of its own.
-        cache_read=input_details.get("cached_tokens") or counts.get("prompt_cache_hit_tokens") or 0,
-        cache_write=input_details.get("cache_write_tokens") or 0,
+        cache_read=number(input_details.get("cached_tokens") or counts.get("prompt_cache_hit_tokens")),
+        cache_write=number(input_details.get("cache_write_tokens")),
         cost_usd=reported_cost(counts),
     )

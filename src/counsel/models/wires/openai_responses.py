@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from counsel.errors import UpstreamError
 from counsel.models import sse
-from counsel.models.vendor_errors import ErrorEvent
+from counsel.models.vendor_errors import ErrorEvent, stated_status
 from counsel.models.wires import text_deltas
 from counsel.models.wires.call_settings import (
     joined,
@@ -29,6 +29,7 @@ from counsel.models.wires.openai_shared import (
     source_name,
     tool_choice,
 )
+from counsel.models.wires.token_counts import details, number
 from counsel.text import is_blank, missing
 from counsel.types import (
     Adapted,
@@ -252,12 +253,13 @@ class ResponsesReader:
         self._finished: Finished | None = None
 
     def feed(self, event: str, data: str) -> list[Event]:
-        if data == "[DONE]":
+        if data == "[DONE]" or self._finished is not None:
             return []
         payload = sse.document(data)
         if payload.get("object") == "response":  # from a server that does not stream
             return self._completed({"response": payload})
-        handler = _HANDLERS.get(payload.get("type") or event)
+        name = payload.get("type") or event or ("error" if payload.get("error") else "")
+        handler = _HANDLERS.get(name)
         return handler(self, payload) if handler else []
 
     delta_event: str | None = _TEXT_DELTA
@@ -384,6 +386,8 @@ class ResponsesReader:
 
     def _completed(self, payload: Json) -> list[Event]:
         response = payload["response"]
+        if response.get("status") == "failed":
+            return self._failed(payload)
         events: list[Event] = []
         output = response.get("output") or []
         in_deltas_only = not self._items
@@ -429,6 +433,8 @@ class ResponsesReader:
         incomplete = (response.get("incomplete_details") or {}).get("reason")
         if incomplete:
             return _INCOMPLETE.get(incomplete, "other")
+        if response.get("status") in {"incomplete", "cancelled"}:
+            return "broken"
         if any(item.get("type") == "function_call" for item in self._items):
             return "tool_calls"
         return "filtered" if self._refusal() else "stop"
@@ -436,7 +442,8 @@ class ResponsesReader:
     def _failed(self, payload: Json) -> list[Event]:
         response = payload.get("response") or payload
         usage = _usage(response["usage"]) if response.get("usage") else None
-        raise ErrorEvent(response.get("error") or payload, usage=usage)
+        body = {"error": response["error"]} if response.get("error") else payload
+        raise ErrorEvent(body, stated_status(body), usage=usage)
 
 
 def _is_same(earlier: Json, item: Json) -> bool:
@@ -455,19 +462,19 @@ _HANDLERS: dict[str, Callable[[ResponsesReader, Json], list[Event]]] = {
     "response.output_item.done": ResponsesReader._item,
     "response.completed": ResponsesReader._completed,
     "response.incomplete": ResponsesReader._completed,
+    "response.cancelled": ResponsesReader._completed,
     "response.failed": ResponsesReader._failed,
     "error": ResponsesReader._failed,
 }
 
 
 def _usage(counts: Json) -> Usage:
-    input_details = counts.get("input_tokens_details") or {}
-    output_details = counts.get("output_tokens_details") or {}
+    input_details = details(counts, "input_tokens_details")
     return Usage(
-        input=counts.get("input_tokens") or 0,
-        output=counts.get("output_tokens") or 0,
-        reasoning=output_details.get("reasoning_tokens") or 0,
-        cache_read=input_details.get("cached_tokens") or 0,
-        cache_write=input_details.get("cache_write_tokens") or 0,
+        input=number(counts.get("input_tokens")),
+        output=number(counts.get("output_tokens")),
+        reasoning=number(details(counts, "output_tokens_details").get("reasoning_tokens")),
+        cache_read=number(input_details.get("cached_tokens")),
+        cache_write=number(input_details.get("cache_write_tokens")),
         cost_usd=reported_cost(counts),
     )
