@@ -152,6 +152,8 @@ class Exchange:
                 events = _join_text(events)
             if events:
                 self._count(events)
+                if self._ended and not self._usage:
+                    events = self._with_estimate(events)
                 return self._with_notice(events) if self._reservation else events
         return None
 
@@ -174,6 +176,11 @@ class Exchange:
     def _next_deadline(self) -> float:
         self._limit, until = self._deadlines.idle() if self.passed_on else self._deadlines.first()
         return until
+
+    def _with_estimate(self, events: list[Event]) -> list[Event]:
+        """The last events, with an estimate of the usage, of which the vendor has reported nothing."""
+        estimate = self.usage_so_far()
+        return [*events[:-1], UsageReport(estimate), *events[-1:]] if estimate else events
 
     def _with_notice(self, events: list[Event]) -> list[Event]:
         """The events, with a notice if the answer ends because its reservation does."""

@@ -206,6 +206,21 @@ async def test_where_nothing_was_reported_it_is_estimated_and_marked(
     assert 8000 < answer["metadata"]["usage"]["input_tokens"] < 12_000
 
 
+async def test_an_answer_without_usage_is_estimated_after_a_try_that_broke(
+    engine: Engine, caller: Any, fake_api: FakeAPI
+) -> None:
+    start_event = '{"id":"1","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":1}}'
+    fake_api.script(raw=f"data: {start_event}\n\n")
+    play(fake_api, "openai_chat-no_usage")
+    answer = await ask(engine, caller(), "deepseek")
+    usage = answer["metadata"]["usage"]
+    assert len(fake_api.calls) == 2
+    assert usage["estimated"] is True
+    assert usage["input_tokens"] > 1000
+    assert usage["output_tokens"] == 3
+    assert (await ledger(engine))[-1]["cost"] > 0
+
+
 async def test_a_cancelled_stream_is_counted_by_estimate(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
