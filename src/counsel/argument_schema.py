@@ -6,6 +6,7 @@ programming error, so that nothing in a schema stays unchecked.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -58,7 +59,7 @@ class Checker:
         self._optional = frozenset(schema["properties"].keys() - required)
         self._required = frozenset(required)
         self._loose = frozenset(
-            name for name, rule in schema["properties"].items() if rule.get("type") in {"array", "integer"}
+            name for name, rule in schema["properties"].items() if rule.get("type") in {"array", *_SCALARS}
         )
         self._texts = {
             name: rule.get("minLength", 0)
@@ -114,15 +115,32 @@ def is_blank(value: object) -> bool:
 
 
 def without_blanks(schema: Schema, value: object) -> Any:
-    """The value without blank optional fields in its objects, and with `2.0` as a whole number."""
-    if schema.get("type") == "integer":
-        return int(value) if isinstance(value, float) and value.is_integer() else value
+    """The value without blank entries and blank optional fields, with `2.0` as a whole number and text as a scalar."""
+    if (kind := schema.get("type")) in _SCALARS:
+        return _scalar(value, kind)
     if isinstance(value, dict) and (fields := _object(schema)):
         required = fields.get("required", ())
         return {name: item for name, item in value.items() if name in required or not is_blank(item)}
-    if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
-        return type(value)(without_blanks(schema.get("items", {}), item) for item in value)
+    if isinstance(value, list | tuple) and any(isinstance(item, dict) or is_blank(item) for item in value):
+        items = schema.get("items", {})
+        return type(value)(without_blanks(items, item) for item in value if not is_blank(item))
     return value
+
+
+_SCALARS = frozenset({"number", "integer", "boolean"})
+
+
+def _scalar(value: object, kind: str | None) -> object:
+    """`"0.7"`, `"2"` and `"true"`, as callers send them that fill in forms, as what they stand for."""
+    if isinstance(value, str):
+        if kind == "boolean":
+            return {"true": True, "false": False}.get(value.strip().lower(), value)
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        value = number if math.isfinite(number) else value
+    return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
 
 
 def _object(schema: Schema) -> Schema | None:

@@ -73,6 +73,16 @@ BAD: list[tuple[str, Any, str]] = [
     ("chat", {"prompt": "p", "files": "a"}, "files must be a list, not a string"),
     ("chat", {"prompt": "p", "files": ["a", 1]}, "files[1] must be a string, not a number"),
     ("chat", {"prompt": "p", "async": "yes"}, "async must be true or false, not a string"),
+    ("chat", {"prompt": "p", "temperature": "warm"}, "temperature must be a number, not a string"),
+    ("chat", {"prompt": "p", "temperature": "nan"}, "temperature must be a number, not a string"),
+    ("chat", {"prompt": "p", "temperature": "1e999"}, "temperature must be a number, not a string"),
+    ("chat", {"prompt": "p", "temperature": "2"}, "temperature must be from 0 to 1, not 2"),
+    ("consensus", {"prompt": "p", "models": ["", None]}, "models must have 1 to 20 entries, not 0"),
+    (
+        "consensus",
+        {"prompt": "p", "models": ["a"], "rounds": "1.5"},
+        "rounds must be a whole number, not 1.5",
+    ),
     ("consensus", {"prompt": "p", "models": []}, "models must have 1 to 20 entries, not 0"),
     ("consensus", {"prompt": "p", "models": ["a"] * 21}, "models must have 1 to 20 entries, not 21"),
     ("consensus", {"prompt": "p", "models": [4]}, "models[0] must be a string or an object, not a number"),
@@ -120,6 +130,38 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     values = {"prompt": "p", "models": ["a"], "rounds": 3.0}
     rounds = argument_schema.check("consensus", consensus.TOOL.schema, values)["rounds"]
     assert (rounds, type(rounds)) == (3, int)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("temperature", "0.7", 0.7),
+        ("temperature", "1", 1.0),
+        ("max_cost_usd", " 2 ", 2.0),
+        ("async", "true", True),
+        ("export", "False", False),
+    ],
+)
+def test_a_number_or_a_truth_may_be_written_as_text(name: str, text: str, value: object) -> None:
+    checked_arguments = argument_schema.check("chat", chat.TOOL.schema, {"prompt": "p", name: text})
+    assert (checked_arguments[name], type(checked_arguments[name])) == (value, type(value))
+
+
+def test_a_whole_number_may_be_written_as_text() -> None:
+    values = {"prompt": "p", "models": ["a"], "rounds": "2"}
+    rounds = argument_schema.check("consensus", consensus.TOOL.schema, values)["rounds"]
+    assert (rounds, type(rounds)) == (2, int)
+
+
+def test_blank_entries_of_a_list_were_not_given() -> None:
+    values = {"prompt": "p", "files": [None, "", "a.py"], "images": [""]}
+    assert argument_schema.check("chat", chat.TOOL.schema, values) == {
+        "prompt": "p",
+        "files": ["a.py"],
+        "images": [],
+    }
+    values = {"prompt": "p", "models": ["a", None, ""]}
+    assert argument_schema.check("consensus", consensus.TOOL.schema, values)["models"] == ["a"]
 
 
 @pytest.mark.parametrize(("tool", "arguments", "words"), BAD)
