@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -142,6 +143,20 @@ async def test_a_call_answers_before_the_limit_in_the_clients_file(tmp_path: Pat
     result = await client.call("chat", {"prompt": "hang"})
     assert result["structuredContent"]["continuation"] == {"id": "conv_1", "status": "processing"}
     assert client.engine.jobs["conv_1"].background
+
+
+async def test_calls_that_come_together_all_answer_before_that_limit(tmp_path: Path) -> None:
+    """Gemini CLI begins with as many calls as its model makes at once."""
+    entry = {"command": "counsel", "args": ["stdio"], "timeout": 400}
+    write(tmp_path / ".gemini/settings.json", json.dumps({"mcpServers": {"counsel": entry}}))
+    client = SessionClient(tmp_path, HOME=str(tmp_path))
+    await client.initialize(name="gemini-cli-mcp-client")
+    requests = {
+        client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}}) for _ in range(3)
+    }
+    replies = [await asyncio.wait_for(client.messages.get(), 10) for _ in requests]
+    assert {reply["id"] for reply in replies} == requests
+    assert all("does not wait longer" in reply["result"]["content"][0]["text"] for reply in replies)
 
 
 async def test_the_time_before_the_call_came_here_counts(tmp_path: Path) -> None:

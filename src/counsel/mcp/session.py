@@ -55,7 +55,7 @@ Id: TypeAlias = str | int
 MOST_ROOTS = 100
 ROOTS_TIMEOUT = 2.0  # seconds that all calls together wait for the client to name its roots
 HAND_OVER = 3.0  # seconds in which a server that is being stopped answers its calls
-CONFIG_TIMEOUT = 1.0  # seconds that the first call waits until the client's files are read
+CONFIG_TIMEOUT = 1.0  # seconds that the first calls wait until the client's files are read
 
 
 @cache
@@ -93,6 +93,7 @@ class Session:
         default=None, init=False
     )  # of the last call, with what it was computed from
     _limits: asyncio.Task[client_timeouts.Configured] | None = field(default=None, init=False)
+    _limits_due: float = field(default=0.0, init=False)  # until when calls wait for them
 
     # ── requests ──
 
@@ -248,7 +249,10 @@ class Session:
                 _configured, caller.agent, self.identity.env, caller.cwd, self.transport, self.identity.front
             )
             self._limits = asyncio.ensure_future(reading)
-            await asyncio.wait({self._limits}, timeout=CONFIG_TIMEOUT)
+            self._limits_due = time.monotonic() + CONFIG_TIMEOUT
+        # A client may begin with several calls at once, and each of them needs the limit.
+        if not self._limits.done() and (remaining := self._limits_due - time.monotonic()) > 0:
+            await asyncio.wait({self._limits}, timeout=remaining)
         return self._limits.result() if self._limits.done() else client_timeouts.Configured()
 
     def _frame(self) -> tool_result.Frame:

@@ -310,6 +310,20 @@ def test_a_call_past_the_clients_limit_is_answered_with_its_job(
     assert "The slow answer." in agents.counsel("jobs", job["id"], "--follow")
 
 
+def test_calls_that_gemini_makes_at_once_are_all_answered_before_its_limit(
+    agents: RealAgents, fake_process: FakeProcess
+) -> None:
+    agents.env |= {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}
+    agents.counsel("setup", "--yes", "--no-check")
+    agents.counsel("jobs")  # the daemon runs
+    fake_process.script(vendor="gemini", tool_calls=[CALLS["gemini"]] * 3, text="I see.", times=None)
+    fake_process.script(model="gpt-5-mini", gate="slow", times=None)
+    run_gemini(agents, Path(agents.env["HOME"], ".gemini", "settings.json"))
+    last_request = json.dumps([call["body"] for call in fake_process.calls if call["vendor"] == "gemini"][-1])
+    assert last_request.count("continues in the background") == 3
+    assert "Request timed out" not in last_request
+
+
 # ── what a client gives to its model ─────────────────────────────────────────────────────────────────
 
 TELLER = """
