@@ -211,6 +211,25 @@ ODD = {
 }
 
 
+async def test_an_error_in_plain_text_is_quoted_up_to_a_limit() -> None:
+    """llama.cpp, TGI and proxies send no JSON."""
+    async with RawServer(
+        first=b"no such flag " * 40_000, status="400 Bad Request", kind="text/plain"
+    ) as server:
+        with pytest.raises(UpstreamError, match="no such flag") as excinfo:
+            await ask(server)
+    assert len(excinfo.value.message) < 500
+
+
+async def test_a_page_is_not_quoted() -> None:
+    page = b"<html><body>Bad gateway</body></html>"
+    for kind in ("text/html", "text/plain"):
+        async with RawServer(first=page, status="400 Bad Request", kind=kind) as server:
+            with pytest.raises(UpstreamError, match="refused the request") as excinfo:
+                await ask(server)
+        assert "gateway" not in excinfo.value.message
+
+
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD.keys())
 async def test_an_odd_event_is_an_upstream_error_that_names_the_provider(data: bytes) -> None:
     async with RawServer(first=event(content="so far") + b"data: " + data + b"\n\n") as server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -86,6 +87,8 @@ def test_the_kind_of_every_error(status: int | None, body: Any, kind: str) -> No
         ({"detail": [{"loc": ["body"], "msg": "m", "input": {"a": "b"}}]}, "m"),  # FastAPI
         ({"error": {"message": {"text": "m", "n": 1}}}, "m"),
         ({"error": {"message": None, "detail": "d"}}, "d"),
+        ({"error": {"error": {"message": "m", "type": "t"}}}, "m"),
+        ({"error": functools.reduce(lambda inner, _: [inner], range(5000), ["deep"])}, ""),
         ("<html>", ""),
         ([], ""),
         (None, ""),
@@ -115,6 +118,9 @@ def google(*details: Any) -> dict[str, Any]:
     ("status", "details", "kind", "wait"),
     [
         (429, [{"retryDelay": "7s"}], "rate_limit", 7.0),
+        (429, [{"retryDelay": "0.25s"}], "rate_limit", 0.25),
+        (429, [{"retryDelay": {"seconds": "7", "nanos": 500_000_000}}], "rate_limit", 7.5),
+        (429, [{"retryDelay": {"seconds": None}}], "rate_limit", 0.0),
         (429, [{"violations": [{"quotaId": "RequestsPerDay"}]}, {"retryDelay": "7s"}], "quota", 7.0),
         (429, [{"violations": [{"quotaValue": "0"}]}], "quota", None),
         (429, [{"violations": [{"quotaId": "RequestsPerMinute"}]}], "rate_limit", None),
@@ -176,6 +182,7 @@ def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
         ("auth", {"status": 401}, "AUTHENTICATION_FAILED", "OpenAI refused the key: no", "Check OPENAI_API_KEY. Keys: https://", {"provider": "openai", "status": 401}),
         ("not_found", {"status": 404}, "MODEL_NOT_FOUND", "OpenAI has no model gpt-5-wire: no", "`counsel models`", {"provider": "openai", "model": "gpt-5"}),
         ("rate_limit", {"retry_after": 7.4}, "RATE_LIMIT_EXCEEDED", "OpenAI rate limit exceeded: no", "Try again in 7 s", {"provider": "openai", "retry_after": 7.4}),
+        ("rate_limit", {"retry_after": 0.3}, "RATE_LIMIT_EXCEEDED", "OpenAI rate limit exceeded: no", "Try again in 1 s", {"retry_after": 0.3}),
         ("rate_limit", {}, "RATE_LIMIT_EXCEEDED", "OpenAI rate limit exceeded: no", "Try again later", {"provider": "openai"}),
         ("quota", {}, "RATE_LIMIT_EXCEEDED", "OpenAI: the account's quota or credit is used up: no", "Check the plan", {"provider": "openai", "reason": "insufficient_quota"}),
         ("context", {"max_tokens": 5, "provided_tokens": 9}, "CONTEXT_LENGTH_EXCEEDED", "The request is too long for gpt-5: no", "Send fewer", {"provider": "openai", "max_tokens": 5, "provided_tokens": 9}),
@@ -185,6 +192,7 @@ def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
         ("server", {"status": 500}, "UPSTREAM_ERROR", "OpenAI failed (500): no", "Try again, or", {"provider": "openai", "status": 500}),
         ("refused", {"status": 400}, "UPSTREAM_ERROR", "OpenAI refused the request (400): no", "`counsel models`", {"provider": "openai", "status": 400}),
         ("refused", {}, "UPSTREAM_ERROR", "OpenAI refused the request (in the stream): no", "`counsel models`", {}),
+        ("refused", {"status": 302}, "UPSTREAM_ERROR", "OpenAI answered with status 302 instead of 200: no", "Check OPENAI_BASE_URL (https://api.example/v1)", {"status": 302}),
         ("wrong_address", {"status": 404}, "UPSTREAM_ERROR", "No API of OpenAI found at https://api.example/v1 (404).", "Check OPENAI_BASE_URL.", {"status": 404}),
     ],
 )  # fmt: skip

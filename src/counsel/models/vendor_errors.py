@@ -238,15 +238,18 @@ def _error_object(body: object) -> object:
     return inner[0] if isinstance(inner, list) and inner and isinstance(inner[0], dict) else inner
 
 
-def _words(value: object) -> str:
+def _words(value: object, depth: int = 4) -> str:
     """The text of a message: some servers send a list, or objects (FastAPI: `[{"loc": …, "msg": …}]`)."""
+    if isinstance(value, str):
+        return "" if value.lstrip().startswith("<") else value
+    if not depth:
+        return ""
     if isinstance(value, list):
-        return "; ".join(filter(None, map(_words, value)))
+        return "; ".join(filter(None, (_words(item, depth - 1) for item in value)))
     if isinstance(value, dict):
-        return next(
-            (text for name in ("message", "msg", "text", "detail") if (text := _words(value.get(name)))), ""
-        )
-    return value if isinstance(value, str) and not value.lstrip().startswith("<") else ""
+        texts = (_words(value.get(name), depth - 1) for name in ("message", "msg", "text", "detail", "error"))
+        return next(filter(None, texts), "")
+    return ""
 
 
 def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, object]]]:
@@ -261,6 +264,7 @@ def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, obj
     reasons = [detail.get("reason") for detail in details]
     names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
     message = _words(inner.get("message")) or _words(inner.get("detail")) or _words(outer.get("detail"))
+    message = message or _words(inner.get("error"))
     return [str(name) for name in names if name], f"{message}{upstream and f' ({upstream})'}", details
 
 
