@@ -39,14 +39,30 @@ DIFFERENCES = {
     "openai_chat-wrong_request_midway": "an error before the first word has a status of its own",
     "openai_chat-error_object_midway": "the SDK cannot read vLLM's error",
     "openai_responses-flagged_midway": "an error before the first word has a status of its own",
+    "anthropic-error_of_a_gateway": "the SDK cannot read a gateway's error",
+    "openai_chat-error_in_plain_words": "the SDK cannot read words where JSON should be",
+    "openai_chat-status_as_text": "an error before the first word has a status of its own",
+    "openai_chat-no_usage": "usage that the vendor does not report is estimated",
+    "openai_chat-usage_in_parts": "counts in several events are put together, and a later zero erases none",
+    "openai_chat-calls_with_one_index": "parallel calls with the same index are several calls",
+    "openai_chat-zhipu_network_error": "an answer that broke off is an error",
+    "openai_chat-zhipu_sensitive": "a vendor's own reason is OpenAI's",
     "openai_responses-error_midway": "the SDK cannot read the vendor's stream: it begins with another event",
 }
 # Streams of compatible servers, which the SDK cannot read: through counsel it can.
 UNREADABLE = frozenset(
     {
+        "anthropic-nulls",
+        "openai_chat-calls_without_index",
+        "openai_chat-refusal_part",
+        "openai_chat-usage_as_text",
         "openai_chat-whole_message",
         "openai_chat-pieces_and_whole",
         "openai_responses-content_filter",
+        "openai_responses-error_as_text",
+        "openai_responses-failed_at_the_end",
+        "openai_responses-incomplete_without_reason",
+        "openai_responses-usage_as_text",
         "openai_responses-whole_text",
         "openai_responses-pieces_and_whole",
         "openai_responses-two_text_blocks",
@@ -75,7 +91,7 @@ async def _view(client: Any, wire: str, name: str) -> Any:
             view = await v1_views.chat_stream(client, model=model, messages=[user])
     except (openai.APIError, anthropic.APIError) as error:
         return type(error).__name__
-    except (RuntimeError, AttributeError, TypeError):
+    except (RuntimeError, AttributeError, TypeError, AssertionError, ValueError, UserWarning):
         return "unreadable"
     return _without_empty({**view, "model": None})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -13,6 +12,10 @@ from counsel.errors import CounselError
 from counsel.models import catalog_rows, vendor_errors
 from counsel.models.vendor_errors import ErrorReport, parse_error
 from counsel.types import Endpoint, Model
+
+DEEP: Any = "deep"
+for _ in range(5_000):
+    DEEP = [DEEP]
 
 
 def named(name: str, words: str = "") -> dict[str, Any]:
@@ -88,7 +91,7 @@ def test_the_kind_of_every_error(status: int | None, body: Any, kind: str) -> No
         ({"error": {"message": {"text": "m", "n": 1}}}, "m"),
         ({"error": {"message": None, "detail": "d"}}, "d"),
         ({"error": {"error": {"message": "m", "type": "t"}}}, "m"),
-        ({"error": functools.reduce(lambda inner, _: [inner], range(5000), ["deep"])}, ""),
+        ({"error": DEEP}, ""),
         ("<html>", ""),
         ([], ""),
         (None, ""),

@@ -152,8 +152,7 @@ class Exchange:
                 events = _join_text(events)
             if events:
                 self._count(events)
-                if self._ended and not self._usage:
-                    events = self._with_estimate(events)
+                events = self._with_estimate(events)
                 return self._with_notice(events) if self._reservation else events
         return None
 
@@ -178,8 +177,8 @@ class Exchange:
         return until
 
     def _with_estimate(self, events: list[Event]) -> list[Event]:
-        """The last events, with an estimate of the usage, of which the vendor has reported nothing."""
-        estimate = self.usage_so_far()
+        """The events; before the answer's end, an estimate of the usage if the vendor has reported none."""
+        estimate = self.usage_so_far() if self._ended and self._usage is None else None
         return [*events[:-1], UsageReport(estimate), *events[-1:]] if estimate else events
 
     def _with_notice(self, events: list[Event]) -> list[Event]:

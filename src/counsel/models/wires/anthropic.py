@@ -426,7 +426,10 @@ class MessagesReader(text_deltas.OneByOne):
         self._reason = delta.get("stop_reason") or self._reason
         self._details = delta.get("stop_details") or self._details
         self._stop_sequence = delta.get("stop_sequence") or self._stop_sequence
-        self._usage = merged(self._usage, payload.get("usage"))
+        usage = details(payload, "usage")
+        self._usage = merged(self._usage, usage)
+        if usage.get("output_tokens") is not None:  # `message_start` has 1 before anything is written
+            self._usage["output_tokens"] = usage["output_tokens"]
         return [UsageReport(_usage(self._usage))]
 
     def _stop(self, _: Json) -> list[Event]:
