@@ -217,7 +217,7 @@ def _kind(status: int | None, names: list[str], from_message: Kind | None, *, is
 
 
 def stated_status(body: object) -> int | None:
-    """The HTTP status that an error states itself: OpenRouter has it as `code`, LiteLLM as text, Groq as `status_code`."""
+    """The HTTP status that an error states itself: OpenRouter as `code`, LiteLLM as text, Groq as `status_code`."""
     inner = _error_object(body)
     if not isinstance(inner, dict):
         return None
