@@ -145,7 +145,7 @@ def test_the_table_says_which_servers_wait_and_for_what(user: User) -> None:
         project_server(user, agent)
     words, notes = words_of(user)
     assert words == ["on", "pending", "untrusted", "untrusted"]
-    assert "pending: Claude Code asks before it uses a project's servers." in notes
+    assert "pending: Claude Code asks before it uses a project's servers (`-p` does not)." in notes
     assert "untrusted: Codex reads a project's servers once you trust the project in Codex." in notes
     assert "untrusted: Gemini CLI starts no servers" in notes
     for agent in ("codex", "gemini"):

@@ -365,9 +365,7 @@ FORMAT = ServerFormat(
     refuses=_refuses,
     stops_at=_stops_at,
     waits_for=_waits_for,
-    waiting={
-        "approval": "Claude Code asks before it uses a project's servers. `claude -p` uses them without asking."
-    },
+    waiting={"approval": "Claude Code asks before it uses a project's servers (`-p` does not)."},
     signs=lambda workspace: [workspace.claude_dir()],
     tries_sse=lambda _entry: True,
 )

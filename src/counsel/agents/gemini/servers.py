@@ -198,7 +198,7 @@ FORMAT = ServerFormat(
     refuses=_refuses,
     stops_at=_stops_at,
     waits_for=_waits_for,
-    waiting={"trust": "Gemini CLI starts no servers in a folder until you trust the folder in Gemini CLI."},
+    waiting={"trust": "Gemini CLI starts no servers in a folder that it does not trust."},
     tries_sse=lambda entry: not entry.get("type") and not entry.get("httpUrl"),
     is_own_entry=has_key("httpUrl", "includeTools", "excludeTools", "trust", "description"),
 )
