@@ -12,7 +12,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.engine.engine import Engine, open_engine
-from counsel.engine.store.records import QueuedRow
+from counsel.engine.store.records import JobRecord, QueuedRow
 from counsel.job_events import TextAdded
 from counsel.requests import ChatRequest, CompletionRequest, ConsensusRequest
 from counsel.types import Turn
@@ -219,6 +219,33 @@ async def test_a_waiting_client_comes_before_background_jobs(
             await engine.wait(job)
     ends = await rows(engine, "SELECT id FROM counsel.jobs ORDER BY finished")
     assert ends == [jobs[0], jobs[2], jobs[1]]
+
+
+async def test_a_job_that_is_starting_counts_as_running(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await server("a", concurrency=1)
+    team_queue: Any = engine.runner.queue
+    take, is_starting, may_start = engine.runner.recovery.take, asyncio.Event(), asyncio.Event()
+
+    async def slow_take(record: JobRecord) -> bool:
+        is_starting.set()
+        await may_start.wait()
+        return await take(record)
+
+    monkeypatch.setattr(engine.runner.recovery, "take", slow_take)
+    fake_api.script(gate="g", gate_after=0, times=1)
+    jobs = [await engine.submit(ask(f"call {number}"), caller(), background=True) for number in range(3)]
+    fake_api.open_gate("g")
+    async with asyncio.timeout(60):
+        await engine.wait(jobs[0])
+        await is_starting.wait()
+        row = await team_queue._manager.fetch_job(None, 0)
+        statuses = await queue(engine)
+        may_start.set()
+        assert (row, statuses) == (None, ["doing", "todo"]), "there is no room for the third"
+        for job in jobs:
+            await engine.wait(job)
 
 
 async def test_a_server_that_stops_hands_its_jobs_over_and_no_finished_call_is_repeated(

@@ -33,6 +33,7 @@ class FencedJobManager(manager.JobManager):
         self._is_alive = is_alive
         self._woken = asyncio.Event()
         self.active: dict[int, QueuedRow] = {}  # rows that this worker has taken
+        self.starting: set[str] = set()  # their jobs that do not run yet
         self.fetching = asyncio.Lock()  # held while a row is taken but not yet in `active`
 
     def wake(self) -> None:
@@ -51,6 +52,8 @@ class FencedJobManager(manager.JobManager):
                 job = jobs.Job.from_row(row)
                 assert job.id is not None
                 self.active[job.id] = QueuedRow(job.id, job.attempts, job.worker_id)
+                if name := job.task_kwargs.get("job"):  # not of a sweep
+                    self.starting.add(str(name))
         except CounselError as error:
             log.warning("no job could be taken: %s", error)
             return None

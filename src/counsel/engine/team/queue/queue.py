@@ -133,7 +133,7 @@ class TeamQueue:
     # ── taking ───────────────────────────────────────────────────────────────────────────────────────
 
     def _has_room(self) -> bool:
-        return len(self._runner.running) < self._concurrency
+        return len(self._runner.running.keys() | self._manager.starting) < self._concurrency
 
     def _queues(self) -> list[str]:
         upkeep = [_UPKEEP] if self._is_taking and self._takes_others else []
@@ -171,19 +171,28 @@ class TeamQueue:
 
     async def _take(self, job: str) -> None:
         """Run a job whose row this worker has taken, until it ends or another process takes it."""
+        running = self._runner.running
+        try:
+            if job not in running:
+                await self._start(job)
+        finally:
+            self._manager.starting.discard(job)
+            if job not in running:
+                self._manager.wake()  # there is room for another one
+        if job in running:
+            await running[job].ended()
+
+    async def _start(self, job: str) -> None:
         runner = self._runner
         record = await self._store.job(job)
-        if record is None or not record.is_open:
+        if record is None or not record.is_open or job in runner.running:
             return
-        if job not in runner.running:
-            if not await runner.ownership.dead({record.owner}):
-                raise Later(_ALIVE)
-            if not self._is_taking:
-                raise Later(0.0)
-            if not await runner.recovery.take(record):
-                raise Later(_NO_KEYS)
-        if running := runner.running.get(job):
-            await running.ended()
+        if not await runner.ownership.dead({record.owner}):
+            raise Later(_ALIVE)
+        if not self._is_taking:
+            raise Later(0.0)
+        if not await runner.recovery.take(record):
+            raise Later(_NO_KEYS)
 
     async def _sweep(self, timestamp: int) -> None:  # noqa: ARG002 - procrastinate passes it
         await self._runner.periodic.sweep_store()
