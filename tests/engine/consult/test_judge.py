@@ -81,6 +81,21 @@ async def test_without_contradictions_there_is_no_second_round(
     assert result["refinement"] == {"mode": "disagreement", "rounds": 1, "ended": "agreement"}
 
 
+@pytest.mark.parametrize("refine", ["always", "disagreement", "never"])
+async def test_one_answer_of_several_models_is_not_judged(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, refine: str
+) -> None:
+    judged(fake_api, verdict())
+    say(fake_api, {"gpt-5": "Red one."})
+    fake_api.script(status=401, model="claude", times=None)
+    result = await hold(engine, caller(), ("gpt-5", "sonnet"), judge=JUDGE, refine=refine)
+    assert not [call for call in fake_api.calls if JUDGING in str(call.body)]
+    assert "verdict" not in result["phases"]
+    warning = f"The judge {JUDGE} was not asked: only gpt-5 answered, so there is nothing to compare."
+    assert result["metadata"]["warnings"] == [warning]
+    assert warning in render.text(result_from_json(result))
+
+
 async def test_by_default_the_judge_reads_the_refined_answers(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:

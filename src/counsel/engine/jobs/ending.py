@@ -131,10 +131,14 @@ class _Ending:
 
 def _with_warnings(result: Result, warnings: tuple[str, ...]) -> Result:
     if isinstance(result, ChatResult):
-        return replace(result, metadata=replace(result.metadata, warnings=warnings))
+        return replace(
+            result, metadata=replace(result.metadata, warnings=(*result.metadata.warnings, *warnings))
+        )
     if isinstance(result, ReviewResult):
-        return replace(result, metadata=replace(result.metadata, warnings=warnings))
-    return replace(result, metadata=replace(result.metadata, warnings=warnings))
+        return replace(
+            result, metadata=replace(result.metadata, warnings=(*result.metadata.warnings, *warnings))
+        )
+    return replace(result, metadata=replace(result.metadata, warnings=(*result.metadata.warnings, *warnings)))
 
 
 def _completed(

@@ -36,7 +36,9 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     judge_member = judge.participant(job, router)
     judge_ = Judge(judge_member, consultation, rounds, store, history) if judge_member else None
     refinement = await _refine(course, rounds, judge_)
-    if judge_ and course.judgement is None:
+    if judge_ and len(course.latest) == 1 < len(course.participants):
+        course.skip_judge(judge_.participant)
+    elif judge_ and course.judgement is None:
         based_on: Literal["initial", "refined"] = "refined" if len(course.rounds) > 1 else "initial"
         course.judgement = await judge_.compare(course.participants, course.latest, based_on)
     return course.outcome(refinement)

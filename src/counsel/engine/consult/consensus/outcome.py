@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import cast
 
 from counsel.engine import results
@@ -44,6 +44,7 @@ class Course:
     rounds: list[dict[str, Reply]] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     judgement: Judgement | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def latest(self) -> dict[str, Reply]:
@@ -73,6 +74,12 @@ class Course:
 
     def votes_differ(self) -> bool:
         return len({vote.pick(reply).choice for reply in self.latest.values()}) > 1
+
+    def skip_judge(self, judge: Participant) -> None:
+        (member,) = (member for member in self.participants if member.slot in self.latest)
+        self.warnings += (
+            f"The judge {judge.label} was not asked: only {member.label} answered, so there is nothing to compare.",
+        )
 
     def text(self, reply: Reply) -> str:
         return vote.pick(reply).text if self.job.task.choices else reply.text
@@ -106,7 +113,7 @@ class Course:
                 0.2 if job.task.temperature is None else job.task.temperature,
                 job.task.models,
             ),
-            metadata=results.totals(self._replies(), self._errors()),
+            metadata=replace(results.totals(self._replies(), self._errors()), warnings=self.warnings),
             job_id=job.id,
             rounds=tuple(self._middle()),
             verdict=self.judgement.verdict if self.judgement else None,
