@@ -110,6 +110,17 @@ def test_nothing_is_sent_before_a_limit_is_agreed_to(run: Run, file: Path, fake_
     assert not fake_process.calls
 
 
+def test_a_missing_key_is_named_before_the_price(
+    run: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for arguments in (PANEL, ("-m", "sonnet", "-m", "haiku", "--judge", "gpt-5")):
+        result = run(str(file), *arguments)
+        assert result.code == 1
+        assert result.err.startswith("error: OpenAI is not available.")
+        assert "OPENAI_API_KEY" in result.err
+
+
 def test_the_estimate_counts_the_models_behind_panels_and_auto(run: Run, file: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "config.toml").write_text('[panels]\npair = ["gpt-5", "sonnet"]\n')
@@ -148,14 +159,14 @@ def test_a_limit_that_is_used_up_stops_it(run: Run, file: Path, fake_process: Fa
 def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
     run: Run, file: Path, fake_process: FakeProcess
 ) -> None:
-    for options, why in (
-        (("-m", "gpt-5,no-such-model"), "Stopped early: Model not found: 'no-such-model'."),
-        (("-m", "gpt-5,sonnet", "--judge", "gpt-5"), "Stopped early: The judge must not be a member"),
+    for options, why, failed in (
+        (("-m", "gpt-5,no-such-model"), "error: Model not found: 'no-such-model'.", 0),
+        (("-m", "gpt-5,sonnet", "--judge", "gpt-5"), "Stopped early: The judge must not be a member", 1),
     ):
         result = run(str(file), *options, "--yes", "--standalone", "--at-once", "1")
         assert (result.code, result.out) == (1, "")
         assert why in result.err
-        assert result.err.count("failed: [") == 1
+        assert result.err.count("failed: [") == failed
     assert not fake_process.calls
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from counsel.errors import CounselError
+from counsel.engine.consult.consensus.judge import AUTO, DEFAULT
 from counsel.evaluation.questions import Question
 from counsel.evaluation.run import Panel
 from counsel.lazy_dataclass import dataclass
 from counsel.models import prices
-from counsel.models.catalog import Catalog
+from counsel.models.catalog import Catalog, agent_named
 
 _ANSWER = 600  # tokens of an answer, with a little reasoning
 _FRAME = 300  # tokens of our own prompts
@@ -25,7 +25,10 @@ class Estimate:
 def estimate(
     questions: Sequence[Question], panel: Panel, models: Sequence[str], catalog: Catalog
 ) -> Estimate:
-    """Estimate the cost. `models`: the members' own names, with `auto` and panels expanded."""
+    """Estimate the cost. `models`: the members' own names, with `auto` and panels expanded.
+
+    Raises `ModelNotFound` or `ProviderUnavailable` for a model that the engine would refuse.
+    """
     members = len(models)
     question_tokens = sum(len(question.text) + sum(map(len, question.choices)) for question in questions) / 4
     prompt_tokens = question_tokens + _FRAME * len(questions)
@@ -51,7 +54,6 @@ def estimate(
 
 
 def _price(name: str, catalog: Catalog) -> tuple[float, float] | None:
-    try:
-        return prices.per_million(catalog.resolve(name).model)
-    except CounselError:  # an agent, `auto`, or a model that will be refused
+    if name in {AUTO, DEFAULT} or agent_named(name):
         return None
+    return prices.per_million(catalog.resolve(name).model)
