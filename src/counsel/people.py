@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
+from counsel.errors import NotPermitted
 from counsel.lazy_dataclass import dataclass
 
 Role: TypeAlias = Literal["admin", "member", "read-only"]
@@ -26,6 +27,14 @@ class Person:
     @property
     def may_ask(self) -> bool:
         return self.role != "read-only"
+
+    def refuse_if_read_only(self, action: str) -> None:
+        """Raise `NotPermitted` if the person's role does not allow the action, such as `share conversations`."""
+        if not self.may_ask:
+            raise NotPermitted(
+                f"{self.name} has read-only access and cannot {action}.",
+                hint="An admin can change the role: `counsel people change NAME --role member`.",
+            )
 
 
 # Anyone who has the COUNSEL_TOKEN of the server's own environment.

@@ -184,6 +184,12 @@ async def test_failures_are_json_with_a_fitting_status(api: Api) -> None:
     assert (await api.post("/api/jobs/nobody/cancel"))[0] == 404
 
 
+@pytest.mark.parametrize("name", ["people", "me", "usage", "audit", "limits", "keys"])
+async def test_a_server_without_a_team_says_so(api: Api, name: str) -> None:
+    status, document = await api.get(f"/api/team/{name}")
+    assert (status, document["error"]) == (404, "This server has no team.")
+
+
 @pytest.mark.parametrize("path", ["/api/servers", "/api/skills/share"])
 async def test_hostile_bodies_are_refused(api: Api, path: str) -> None:
     for body, status in [

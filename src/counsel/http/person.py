@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from counsel.caller import Caller
-from counsel.errors import AuthenticationFailed, ConfigInvalid, NotPermitted
+from counsel.errors import AuthenticationFailed, ConfigInvalid, NotFound, NotPermitted
 from counsel.http.auth import SIGNED_IN, Scope
 from counsel.mcp.identity import ClientIdentity
 from counsel.people import Person
@@ -84,6 +84,15 @@ async def caller_of(engine: Engine, caller: Caller) -> Caller:
         return await cast(TeamPerson, engine).with_own_keys(caller)
     except ConfigInvalid:  # this server cannot read the keys: it refuses a question with the reason
         return caller
+
+
+def team_member(person: Person | None) -> Person:
+    """The sender. Raises `NotFound` on a server without a team."""
+    if person is None:
+        raise NotFound(
+            "This server has no team.", hint="Set COUNSEL_DATABASE to run one for a team (docs/use/team.md)."
+        )
+    return person
 
 
 def check_admin(scope: Scope) -> None:

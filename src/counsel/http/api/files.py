@@ -13,7 +13,7 @@ from counsel import resource_errors
 from counsel.caller import Caller
 from counsel.engine.context import uploads
 from counsel.engine.store.protocol import Uploads
-from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound, NotPermitted
+from counsel.errors import CounselError, FileTooLarge, Internal, InvalidArgument, NotFound
 from counsel.http.api.endpoint import ApiCall, body_error
 from counsel.http.envelope import RefusedRequest
 from counsel.requests import Engine
@@ -73,8 +73,8 @@ def shared_uploads(engine: Engine) -> Uploads | None:
 
 async def _add_to_database(call: ApiCall, store: Uploads, limit: int) -> dict[str, object]:
     """Store a file in the database, since the question that names it may reach another server."""
-    if call.person is not None and not call.person.may_ask:
-        raise NotPermitted(f"{call.person.name} may only look: the role is {call.person.role}.")
+    if call.person is not None:
+        call.person.refuse_if_read_only("send files")
     try:
         data = await call.context.bodies.raw_or_none(call.request.receive, limit)
     except RefusedRequest as error:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from counsel.argument_schema import Checker, Schema
-from counsel.errors import NotFound, NotPermitted
 from counsel.http.api.endpoint import ApiCall
-from counsel.http.person import note
+from counsel.http.person import note, team_member
 from counsel.models import provider_keys
 
 if TYPE_CHECKING:
@@ -45,15 +44,15 @@ _KEY = Checker(
 )
 
 
+class _HasStore(Protocol):
+    @property
+    def store(self) -> Store: ...
+
+
 def _store(call: ApiCall) -> Store:
     """The team's store. Raises `NotFound` on a server without a team."""
-    store = getattr(call.engine, "store", None)
-    if call.person is None or store is None:
-        raise NotFound(
-            "This server belongs to one person: it has no people.",
-            hint="docs/use/team.md explains how a team shares a server.",
-        )
-    return cast("Store", store)
+    team_member(call.person)
+    return cast("_HasStore", call.engine).store
 
 
 # ── limits ───────────────────────────────────────────────────────────────────────────────────────────
@@ -139,11 +138,10 @@ async def remove_own_key(call: ApiCall) -> object:
 def _keys(call: ApiCall) -> tuple[OwnKeys, str]:
     from counsel.engine.team.own_keys import OwnKeys
 
-    store = _store(call)
-    assert call.person is not None
-    if not call.person.may_ask and call.request.method != "GET":
-        raise NotPermitted(f"{call.person.name} may only look: the role is {call.person.role}.")
-    return OwnKeys(store), call.person.id
+    person = team_member(call.person)
+    if call.request.method != "GET":
+        person.refuse_if_read_only("store or remove keys")
+    return OwnKeys(_store(call)), person.id
 
 
 async def _key_list(call: ApiCall, keys: OwnKeys, person: str) -> object:

@@ -13,7 +13,7 @@ from counsel.engine.team.people.directory import LONGEST_DAYS, Directory
 from counsel.errors import Conflict, NotFound, NotPermitted
 from counsel.http.api.endpoint import ApiCall
 from counsel.http.auth import SESSIONS, SIGNED_IN
-from counsel.http.person import note
+from counsel.http.person import note, team_member
 from counsel.http.team.sessions import SESSION_PREFIX, TeamSession
 from counsel.people import OPERATOR, ROLES
 from counsel.types import Json
@@ -56,10 +56,7 @@ class _HasStore(Protocol):
 
 
 def _directory(call: ApiCall) -> Directory:
-    if call.person is None:
-        raise NotFound(
-            "This server has no team.", hint="Set COUNSEL_DATABASE to run one for a team (docs/use/team.md)."
-        )
+    team_member(call.person)
     return Directory(cast(_HasStore, call.context.engine).store.people)
 
 

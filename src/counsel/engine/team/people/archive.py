@@ -12,7 +12,7 @@ from counsel.engine.history.documents import Conversations, ConversationSharing
 from counsel.engine.store.audit import Action
 from counsel.engine.store.protocol import Store
 from counsel.engine.store.records import Blob, Sharing
-from counsel.errors import NotFound, NotPermitted
+from counsel.errors import NotFound
 from counsel.people import Person
 
 
@@ -54,7 +54,7 @@ class PersonArchive(Archive):
 
     async def share(self, name: str) -> dict[str, object]:
         """Let everyone in the team read the conversation, including what is added later."""
-        self._check_role()
+        self._person.refuse_if_read_only("share conversations")
         if not await self._store.share(name, time.time()):
             raise NotFound(
                 f"There is no conversation {name}.", hint="`counsel conversations list` shows them."
@@ -63,7 +63,7 @@ class PersonArchive(Archive):
         return await self.show(name)
 
     async def unshare(self, name: str) -> dict[str, object]:
-        self._check_role()
+        self._person.refuse_if_read_only("share conversations")
         if not await self._store.share(name, None):
             raise NotFound(
                 f"There is no conversation {name}.", hint="`counsel conversations list` shows them."
@@ -72,14 +72,10 @@ class PersonArchive(Archive):
         return await self.show(name)
 
     async def delete(self, *names: str) -> None:
-        self._check_role()
+        self._person.refuse_if_read_only("delete conversations")
         await super().delete(*names)
         for name in names:
             self._note("deleted", name)
-
-    def _check_role(self) -> None:
-        if not self._person.may_ask:
-            raise NotPermitted(f"{self._person.name} may only look: the role is {self._person.role}.")
 
 
 def _sharing(sharing: Sharing) -> ConversationSharing:

@@ -48,7 +48,7 @@ class PersonEngine(ScopedEngine):
         key: str | None = None,
     ) -> str:
         try:
-            self._check_role("ask")
+            self.person.refuse_if_read_only("ask models")
             if earlier := await self._job_without_person(key):
                 return earlier
             if request.continuation_id is not None:
@@ -69,22 +69,15 @@ class PersonEngine(ScopedEngine):
         return await self.runner.own_keys.applied(replace(caller, person=self.person))
 
     async def cancel(self, any_id: str, member: str | None = None) -> Cancellation:
-        self._check_role("cancel")
+        self.person.refuse_if_read_only("cancel jobs")
         cancellation = await super().cancel(any_id, member)
         self._note("cancelled", any_id, member or "")
         return cancellation
 
     async def delete(self, job_id: str) -> None:
-        self._check_role("delete")
+        self.person.refuse_if_read_only("delete jobs")
         await super().delete(job_id)
         self._note("deleted", job_id)
-
-    def _check_role(self, verb: str) -> None:
-        if not self.person.may_ask:
-            raise NotPermitted(
-                f"{self.person.name} may look, but not {verb}: the role is {self.person.role}.",
-                hint="An admin can change it with `counsel people change NAME --role member`.",
-            )
 
     async def keys_like(self, prefix: str) -> list[str]:
         own = self._own_key(prefix) or ""
