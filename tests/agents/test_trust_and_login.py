@@ -49,7 +49,7 @@ def codex_says(home: Path, folder: Path, level: str) -> None:
     put(home / ".codex" / "config.toml", f'[projects."{folder}"]\ntrust_level = "{level}"\n')
 
 
-def gemini_says(home: Path, rules: dict[str, str]) -> None:
+def gemini_says(home: Path, rules: dict[str, Any]) -> None:
     put(home / ".gemini" / "trustedFolders.json", rules)
 
 
@@ -100,10 +100,12 @@ def test_one_that_distrusts_a_folder_outweighs_one_that_trusts_it(home: Path, pr
         ({"{project}": "DO_NOT_TRUST", "{parent}": "TRUST_FOLDER"}, False),
         ({"{parent}": "DO_NOT_TRUST", "{project}": "TRUST_FOLDER"}, True),
         ({"project": "TRUST_FOLDER"}, None),
+        ({"{project}": ["TRUST_FOLDER"]}, False),
+        ({"{project}\0": "TRUST_FOLDER"}, None),
     ],
 )
 def test_geminis_longest_rule_counts(
-    home: Path, project: Path, rules: dict[str, str], expected: bool | None
+    home: Path, project: Path, rules: dict[str, Any], expected: bool | None
 ) -> None:
     names = {"{project}": str(project), "{parent}": str(project.parent)}
     for name, real in names.items():

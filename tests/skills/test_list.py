@@ -243,6 +243,17 @@ def test_settings_of_another_shape_never_hide_skills(
         assert {"claude", "codex", "gemini", "cursor"} == {skill.agent for skill in result}
 
 
+def test_an_unreadable_list_of_trusted_folders_is_reported_and_trusts_nothing(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GEMINI_CLI_TRUST_WORKSPACE")
+    add_skill(user, "./.gemini", "fine")
+    path = write(user.home / ".gemini" / "trustedFolders.json", "{ // half")
+    listing = list_skills(project=user.project, agents=["gemini"])
+    assert [skill.state for skill in listing.skills] == ["untrusted"]
+    assert [problem.startswith(f"{path}: cannot be read") for problem in listing.problems] == [True]
+
+
 def test_codex_settings_of_another_shape_never_hide_skills(user: User) -> None:
     add_skill(user, "~/.agents", "fine")
     for odd in ('path = "\\u0000"', "path = 1", "name = []", 'name = {a = "b"}'):

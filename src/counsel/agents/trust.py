@@ -10,6 +10,7 @@ from pathlib import Path
 
 from counsel.agents.definitions import Workspace
 from counsel.agents.detect import inside, read_json
+from counsel.agents.skill_scanner import real_path
 
 # The variable that moves an agent's files. A relative value points into the folder, which cannot vouch for itself.
 FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
@@ -60,20 +61,19 @@ def by_codex(workspace: Workspace, real: Path) -> bool | None:
 
 def by_gemini(workspace: Workspace, real: Path) -> bool | None:
     """The longest matching rule of `trustedFolders.json`, as in Gemini CLI itself (0.61.0)."""
-    override = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
-    rules = read_json(
-        workspace.project / override if override else workspace.gemini_dir() / "trustedFolders.json"
-    )
+    rules = read_json(gemini_rules_file(workspace))
     best_path = ""
     for path, level in rules.items():
         folder = os.path.dirname(path) if level == "TRUST_PARENT" else path
-        if (
-            os.path.isabs(path)
-            and real.is_relative_to(os.path.realpath(folder))
-            and len(path) > len(best_path)
-        ):
+        if os.path.isabs(path) and real.is_relative_to(real_path(folder)) and len(path) > len(best_path):
             best_path = path
-    return None if not best_path else rules[best_path] in {"TRUST_FOLDER", "TRUST_PARENT"}
+    return None if not best_path else rules[best_path] in ("TRUST_FOLDER", "TRUST_PARENT")
+
+
+def gemini_rules_file(workspace: Workspace) -> Path:
+    """Gemini CLI's list of trusted folders."""
+    override = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
+    return workspace.project / override if override else workspace.gemini_dir() / "trustedFolders.json"
 
 
 def _gemini_everywhere(workspace: Workspace) -> bool | None:

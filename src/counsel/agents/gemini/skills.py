@@ -8,17 +8,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from counsel.agents import trust
 from counsel.agents.definitions import AGENTS, Workspace, locate
 from counsel.agents.detect import inside, without_comments
 from counsel.agents.skill_format import Root, Skill
-from counsel.agents.skill_scanner import (
-    SearchRules,
-    SkillFile,
-    SkillPath,
-    SkillScanner,
-    real_path,
-    settings_text,
-)
+from counsel.agents.skill_scanner import SearchRules, SkillFile, SkillPath, SkillScanner, settings_text
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse
 
@@ -52,7 +46,7 @@ def skills(workspace: Workspace, scanner: SkillScanner) -> list[Skill]:
         _settings(folder / "settings.json", scanner)
         for folder in (workspace.gemini_dir(), workspace.project / ".gemini")
     ]
-    trusted = _trusted(workspace, settings[0], scanner)
+    trusted = _trusted(workspace, scanner)
     candidates = [
         _skill(root, path, scanner, trusted=trusted or root.scope != "project")
         for root in _roots(workspace, scanner)
@@ -117,24 +111,10 @@ def _settings(path: Path, scanner: SkillScanner) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _trusted(workspace: Workspace, settings: dict[str, object], scanner: SkillScanner) -> bool:
-    """Whether Gemini reads the project's skills at all."""
-    setting = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
-    if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or setting == "false":
-        return False
-    if setting == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
-        return True
-    rules_file = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
-    rules = _settings(
-        Path(rules_file) if rules_file else workspace.gemini_dir() / "trustedFolders.json", scanner
-    )
-    project = Path(os.path.realpath(workspace.project))
-    best_path = ""
-    for path, level in rules.items():
-        effective = os.path.dirname(path) if level == "TRUST_PARENT" else path
-        if project.is_relative_to(real_path(effective)) and len(path) > len(best_path):
-            best_path = path
-    return bool(best_path) and rules[best_path] in ("TRUST_FOLDER", "TRUST_PARENT")
+def _trusted(workspace: Workspace, scanner: SkillScanner) -> bool:
+    """Whether Gemini reads the project's skills at all. Reports a list of trusted folders that cannot be read."""
+    _settings(trust.gemini_rules_file(workspace), scanner)
+    return trust.by_agent(AGENT, workspace) is True
 
 
 # ── one skill ────────────────────────────────────────────────────────────────────────────────────────
