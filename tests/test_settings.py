@@ -155,7 +155,7 @@ def test_a_bad_header_does_not_give_its_keys_to_the_table_above(home: Path) -> N
     settings = load(home)
     assert settings.port == 99
     assert settings.tables["providers"] == {"good": {"name": "good"}, "last": {"name": "l"}}
-    assert "line 5, 6 ignored" in settings.problems[0]
+    assert "lines 5, 6 ignored" in settings.problems[0]
 
 
 def test_a_bad_header_loses_its_table_to_the_end_of_the_file(home: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_bad_header_loses_its_table_to_the_end_of_the_file(home: Path) -> None
     (home / "config.toml").write_text("\n".join(lines))
     settings = load(home)
     assert settings.tables["providers"] == {"good": {"name": "good"}}
-    assert "line 3, 4, 5 ignored" in settings.problems[0]
+    assert "lines 3, 4, 5 ignored" in settings.problems[0]
 
 
 @given(

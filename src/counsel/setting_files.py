@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 
@@ -29,8 +29,13 @@ def read_toml(path: Path, problems: list[str]) -> dict[str, object]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         values, bad_lines = salvage(text)
-        problems.append(f"{path}: {error}: line {', '.join(map(str, bad_lines))} ignored; the rest is used.")
+        problems.append(f"{path}: {error}: {line_numbers(bad_lines)} ignored; the rest is used.")
         return values
+
+
+def line_numbers(numbers: Sequence[int]) -> str:
+    """`line 3`, `lines 3, 5`."""
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def salvage(text: str) -> tuple[dict[str, object], list[int]]:

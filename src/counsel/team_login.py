@@ -78,7 +78,7 @@ def checked_url(text: str) -> str:
         )
     if parts.scheme == "http" and not is_loopback(host):
         raise InvalidArgument(
-            f"{host} would be contacted without encryption: everyone on the network path could read the token.",
+            "An http address is not encrypted: everyone on the network path could read the token.",
             hint=f"Use https://{parts.netloc}. http is for this machine only (127.0.0.1, localhost).",
         )
     path = parts.path.rstrip("/").removesuffix("/v1")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from counsel import cli
 from counsel.cli import ask_files
 from fake import FakeProcess
 from support.user import Output, User
@@ -184,6 +185,21 @@ def test_quiet_prints_the_answer_and_nothing_else(person: User) -> None:
     assert result.out.startswith("gpt-5 says: Why?")
     failure = ask(person, "Why?", "-f", "none", "-q")
     assert failure.err.startswith("error: none does not exist.")
+
+
+def test_a_missing_file_is_named_once(
+    person: User, fake_process: FakeProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(person.project / "none")
+    for command in (
+        ("ask", "Why?", "-m", "gpt-5", "-f", path),
+        ("review", "--diff", path),
+        ("images", "add", "none"),
+    ):
+        assert cli.run([*command]) != 0
+        assert capsys.readouterr().err.count(path) == 1
+    relative = ask(person, "Why?", "-f", "none")
+    assert f"error: none does not exist.\n  Looked for {path}.\n" in relative.err
 
 
 def test_the_daemon_gets_the_consent_with_the_request(person: User) -> None:

@@ -49,7 +49,7 @@ def test_clocks_that_differ_much_are_named(servers: float, note: list[str]) -> N
 
 
 def test_what_a_person_cannot_do_there() -> None:
-    assert notes(person={"role": "read-only"}) == ["your role is read-only: you can look, but not ask"]
+    assert notes(person={"role": "read-only"}) == ["your role is read-only: you can read, but not ask"]
     assert notes(models=[]) == ["the server offers you no model: it has no provider's key"]
     assert notes(counsel="0.1") == [f"the server runs counsel 0.1, this machine {__version__}"]
 

@@ -112,7 +112,7 @@ def dialogs(ids: dict[str, str]) -> Iterator[tuple[str, list[Step], str]]:
     yield (
         "#/skills/code-review",
         [("share", button("Share …"))],
-        "What is replaced is moved to the backups",
+        "Replaced files are moved to the backups",
     )
     yield "#/settings", [("key", button("Set the key of Mistral")), ("wrong", wrong_key)], "This is not a key"
     yield "#/settings", [("setting", bad_setting)], "INVALID_ARGUMENT"

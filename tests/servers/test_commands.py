@@ -212,6 +212,12 @@ def test_a_refusal_names_the_agents_that_could(user: User) -> None:
     assert user.json("disable", "x", "--everywhere", code=1)["hint"].endswith("--agent claude,codex,gemini.")
 
 
+def test_an_empty_list_of_changes_says_so(user: User) -> None:
+    result = user.run("undo", "--list")
+    assert (result.code, result.out, result.err) == (0, "", "No changes are recorded.\n")
+    assert user.json("undo", "--list") == {"operations": []}
+
+
 def test_undo_by_id_and_last(user: User) -> None:
     user.write("gemini", '{ "theme":"x" }')
     first = user.json("add", "one", "--everywhere", "--", "c")["id"]

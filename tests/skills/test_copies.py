@@ -91,10 +91,21 @@ def test_from_python_sharing_is_no_dry_run(user: User) -> None:
     assert removal.id == sharing.id
     assert (removal.skill, removal.scope) == ("gem", "user")
     assert not link.is_symlink()
-    with pytest.raises(CounselError, match="Nothing to undo: no skill is shared"):
+    with pytest.raises(CounselError, match="No skill is shared: there is nothing to undo"):
         undo_sharing()
-    with pytest.raises(CounselError, match="Nothing was shared with the id 'x'"):
+    with pytest.raises(CounselError, match="There is no share 'x' to undo"):
         undo_sharing("x")
+
+
+def test_an_unknown_id_is_answered_with_the_last_ones(user: User) -> None:
+    ids = []
+    for number in range(6):
+        add_skill(user, "~/.claude", f"gem-{number}")
+        ids.append(share_skill(f"gem-{number}", to=("codex",), project=user.project).id)
+    with pytest.raises(CounselError) as refusal:
+        undo_sharing("x")
+    latest = ", ".join(f"{ids[number]} (gem-{number})" for number in range(5, 0, -1))
+    assert refusal.value.hint == f"The last ones are {latest}."
 
 
 def test_a_skill_may_be_taken_back_by_the_name_of_its_folder_or_its_path(user: User) -> None:

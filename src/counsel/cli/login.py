@@ -224,7 +224,7 @@ def _token_place(membership: TeamLogin, home: os.PathLike[str]) -> str:
 def _notes(membership: TeamLogin, info: Mapping[str, object]) -> list[str]:
     notes = []
     if read.part(info, "person").get("role") == "read-only":
-        notes.append("your role is read-only: you can look, but not ask")
+        notes.append("your role is read-only: you can read, but not ask")
     if not info["models"]:
         notes.append("the server offers you no model: it has no provider's key")
     if info["counsel"] != __version__:

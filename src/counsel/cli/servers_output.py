@@ -105,6 +105,8 @@ def print_history(service: Servers, *, as_json: bool) -> None:
     if as_json:
         output.document({"operations": [operation.as_dict() for operation in operations]})
         return
+    if not operations:
+        output.message("No changes are recorded.")
     for operation in operations:
         output.line(
             f"{operation.id}  {operation.what}  {', '.join(str(entry.target.path) for entry in operation.entries)}"

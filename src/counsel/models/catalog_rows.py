@@ -20,7 +20,7 @@ from counsel.agents.definitions import ASKABLE
 from counsel.lazy_dataclass import dataclass
 from counsel.models import families
 from counsel.models.families import Families
-from counsel.setting_files import salvage
+from counsel.setting_files import line_numbers, salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]
@@ -442,5 +442,5 @@ USER_PROVIDER_FIELDS: dict[str, Callable[[object], object]] = {
 def _parse(name: str, text: str, problems: list[str]) -> dict[str, object]:
     table, bad_lines = salvage(text)
     if bad_lines:
-        problems.append(f"{name}: line {', '.join(map(str, bad_lines))} cannot be read; ignored.")
+        problems.append(f"{name}: {line_numbers(bad_lines)} cannot be read; ignored.")
     return table

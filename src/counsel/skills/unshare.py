@@ -14,6 +14,8 @@ from counsel.skills.drift import folder_digest
 from counsel.skills.share import Sharing, Step, checked_agents
 from counsel.skills.undo_log import UndoEntry, UndoLog, restore
 
+_MOST_IDS = 5  # in a hint
+
 
 def unshare_skill(
     name: str,
@@ -72,13 +74,22 @@ def undo_sharing(
     share_id = identity or (active[-1].id if active else "")
     entries = [entry for entry in active if entry.id == share_id]
     if not entries:
-        message = (
-            f"Nothing was shared with the id {identity!r}."
-            if identity
-            else "Nothing to undo: no skill is shared."
-        )
-        raise NotFound(message, hint="`counsel skills share` prints its id.")
+        raise _nothing_to_undo(identity, active)
     return _undo(entries, undo_log, dry_run=dry_run)
+
+
+def _nothing_to_undo(identity: str | None, active: list[UndoEntry]) -> NotFound:
+    skills = {entry.id: entry.skill for entry in active}
+    latest = ", ".join(f"{name} ({skills[name]})" for name in list(skills)[: -_MOST_IDS - 1 : -1])
+    if identity is None or not skills:
+        hint = "`counsel skills share NAME --to AGENT` shares a skill."
+        message = (
+            f"There is no share {identity!r} to undo."
+            if identity
+            else "No skill is shared: there is nothing to undo."
+        )
+        return NotFound(message, hint=hint)
+    return NotFound(f"There is no share {identity!r} to undo.", hint=f"The last ones are {latest}.")
 
 
 def _undo(entries: list[UndoEntry], undo_log: UndoLog, *, dry_run: bool) -> Sharing:

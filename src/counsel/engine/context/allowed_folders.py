@@ -168,7 +168,8 @@ class Folders:
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
             if not self.allows(Path(os.path.realpath(path))):
                 return self.outside(name)  # does not reveal whether it exists
-            return NotFound(f"{name} does not exist.", hint=f"Looked for {path}.", file=name)
+            hint = "Check the path." if str(path) == name else f"Looked for {path}."
+            return NotFound(f"{name} does not exist.", hint=hint, file=name)
         if error.errno in {errno.EACCES, errno.EPERM}:
             return FileNotAllowed(
                 f"{name} cannot be read: permission denied.", hint="Check its mode and owner.", file=name
