@@ -208,7 +208,6 @@ class Reservation:
     def __init__(self, call: CallBudget, identity: str, tokens: int | None, lowered_by: str) -> None:
         self._call, self._id = call, identity
         self.output_limit, self.lowered = tokens, lowered_by
-        self._model: str | None = None
 
     def settle(self, usage: Usage | None) -> None:
         self._call.settle(self._id, usage)
