@@ -144,5 +144,6 @@ async def test_a_page_that_is_open_is_noted_now_and_then(
 async def test_holding_another_port_than_the_open_one_returns_at_once(
     console: DaemonConsole, tmp_path: Path
 ) -> None:
-    await console.hold({}, tmp_path, free() + 1_000_000)
+    with taken() as port:
+        await console.hold({}, tmp_path, port)
     assert console._server is not None

@@ -19,6 +19,7 @@ from counsel.results import JobList, JobStatus
         ("counsel://jobs/job_1/text?page=7", ("job_1", 7)),
         ("counsel://jobs/job_1/text?page=", None),
         ("counsel://jobs/../text", None),
+        ("counsel://jobs/a/b/text", None),
         ("counsel://jobs/.hidden/text", None),
         (f"counsel://jobs/{'x' * 80}/text", ("x" * 80, 1)),
         (f"counsel://jobs/{'x' * 81}/text", None),
