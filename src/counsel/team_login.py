@@ -60,7 +60,7 @@ def checked_url(text: str) -> str:
     text = text.strip()
     if text.lower().removeprefix("https://").startswith(_PREFIX):  # else it would be sent to a name server
         raise InvalidArgument(
-            "This is a token, not an address. It is asked for separately.",
+            "This is a token, not an address. counsel asks for the token afterwards.",
             hint=f"{_EXAMPLE}. Your shell may have stored it in its history: revoke this token.",
         )
     try:
@@ -74,7 +74,7 @@ def checked_url(text: str) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidArgument(
             "The address must not have a user, a password, a query or a fragment.",
-            hint="The token is read separately: others could see it in the process list.",
+            hint="Type the token when asked for it, or pipe it: others could see an address in the process list.",
         )
     if parts.scheme == "http" and not is_loopback(host):
         raise InvalidArgument(

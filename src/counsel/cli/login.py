@@ -39,7 +39,7 @@ def login(context: click.Context, url: str | None, *, token_stdin: bool, status:
     if context.args:  # not shown: it may be the token
         raise click.UsageError(
             "Do not pass the token as an argument: type it when asked, or pipe it (--token-stdin). If you just typed it "
-            "here, end it: other users of this machine could see it, and your shell may keep it."
+            "here, revoke it: other users of this machine could see it, and your shell may keep it."
         )
     if url is None:
         if not status and settings.load().team is None:
@@ -89,7 +89,7 @@ def logout(*, as_json: bool) -> None:
         output.message("This machine has not joined a team. Nothing was changed.")
         return
     output.message(f"You have left {previous.url or 'the team'}. Running jobs finish with that login.")
-    output.message("note: the token itself is still valid: end it at the server if nobody else uses it")
+    output.message("note: the token is still valid: revoke it on the server if nothing else uses it")
 
 
 def _join_error(error: CounselError, address: str) -> CounselError:
