@@ -27,8 +27,8 @@ class Caller:
     chain: tuple[str, ...] = ()  # the agents that asked before this call, nearest last
     # Real paths of files that a person typed on the command line, and those of them that may be sent although they look
     # like secrets. Only the CLI sets these: what an agent names over MCP, HTTP or a socket is not consent.
-    named: tuple[Path, ...] = ()
-    named_secrets: tuple[Path, ...] = ()
+    consented_files: tuple[Path, ...] = ()
+    consented_secrets: tuple[Path, ...] = ()
     person: Person | None = None  # of a team; None: the server belongs to one person
     # A person's own keys are in `settings`. These are the server's own settings, by which any server of the team
     # recognises the settings of a job.

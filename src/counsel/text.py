@@ -8,14 +8,14 @@ from collections.abc import Sequence
 _PIECES = 1024  # that are joined into one block
 
 
-def sound(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """The text with lone surrogates (half an emoji in JSON, a byte that is not UTF-8 in a name) replaced by U+FFFD."""
-    if is_sound(text):
+    if is_encodable(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def is_sound(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     if text.isascii():
         return True
     try:
@@ -56,7 +56,7 @@ class TextRepair:
 
     def feed(self, piece: str) -> str:
         if self._decoder is None:
-            if is_sound(piece):
+            if is_encodable(piece):
                 return piece
             self._decoder = codecs.getincrementaldecoder("utf-16-le")("replace")
             self.waits = True

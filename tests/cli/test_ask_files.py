@@ -212,5 +212,5 @@ def test_the_daemon_gets_the_consent_with_the_request(person: User) -> None:
     daemon_caller = rpc_server.caller_from_json(
         json.loads(json.dumps(rpc_server.caller_to_json(attachments.caller)))
     )
-    assert daemon_caller.named == (Path(path), person.project / "src/a.py")
-    assert daemon_caller.named_secrets == (Path(path),)
+    assert daemon_caller.consented_files == (Path(path), person.project / "src/a.py")
+    assert daemon_caller.consented_secrets == (Path(path),)

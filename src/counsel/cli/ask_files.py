@@ -43,7 +43,7 @@ def attach(names: Sequence[str], images: Sequence[str], caller: Caller, *, allow
     caller = replace(caller, roots=(*caller.roots, *_repository(caller)))
     paths = [*_paths(names, caller), *(path for name in images if (path := _image_path(name, caller)))]
     real = tuple(_paths_with_consent(paths, caller))
-    caller = replace(caller, named=real, named_secrets=real if allow_secret else ())
+    caller = replace(caller, consented_files=real, consented_secrets=real if allow_secret else ())
     return _expand(names, caller, consent=True)
 
 
@@ -137,7 +137,7 @@ def _sendable(name: str, path: Path, lines: str, attachments: Attachments, *, co
     """The files of one folder or pattern that can be sent. Those that cannot are left out and reported."""
     expansion = _walk(path, attachments.caller, consent=consent)
     caller = attachments.caller
-    folders = Folders.of(replace(caller, named=tuple(expansion.files)) if consent else caller)
+    folders = Folders.of(replace(caller, consented_files=tuple(expansion.files)) if consent else caller)
     readable: list[Path] = []
     left_out = list(expansion.left_out)
     limit = caller.settings.max_files
@@ -155,7 +155,7 @@ def _sendable(name: str, path: Path, lines: str, attachments: Attachments, *, co
         else:
             readable.append(file)
     if consent:
-        attachments.caller = replace(caller, named=(*caller.named, *readable))
+        attachments.caller = replace(caller, consented_files=(*caller.consented_files, *readable))
     attachments.left_out += left_out
     if not readable:
         raise InvalidArgument(
@@ -172,7 +172,7 @@ def _sendable(name: str, path: Path, lines: str, attachments: Attachments, *, co
 def _walk(path: Path, caller: Caller, *, consent: bool) -> expand.Expansion:
     folder, pattern = (path, "") if isdir(path) else expand.split(path)
     base = Path(os.path.realpath(folder))
-    folders = Folders.of(replace(caller, named=()))
+    folders = Folders.of(replace(caller, consented_files=()))
     has_consent = consent and base in _paths_with_consent([folder], caller)
     if not (has_consent or folders.allows(base)):
         raise folders.outside(str(folder))

@@ -65,8 +65,8 @@ def caller_to_json(caller: Caller) -> CallerDocument:
         "cwd": str(caller.cwd),
         "roots": [str(root) for root in caller.roots],
         "chain": list(caller.chain),
-        "named": [str(path) for path in caller.named],
-        "named_secrets": [str(path) for path in caller.named_secrets],
+        "named": [str(path) for path in caller.consented_files],
+        "named_secrets": [str(path) for path in caller.consented_secrets],
         # The daemon reads COUNSEL_HOME/.env itself: keys from there, if sent, would look like the caller's own.
         "env": environment.for_calls(caller.own_env),
     }
@@ -83,8 +83,8 @@ def caller_from_json(data: CallerDocument) -> Caller:
         identity.caller(data["client"]),
         cwd=identity.cwd,
         chain=tuple(data["chain"]),
-        named=tuple(map(Path, data.get("named", ()))),
-        named_secrets=tuple(map(Path, data.get("named_secrets", ()))),
+        consented_files=tuple(map(Path, data.get("named", ()))),
+        consented_secrets=tuple(map(Path, data.get("named_secrets", ()))),
     )
 
 

@@ -50,7 +50,7 @@ def charge(error: CounselError, usage: Usage) -> None:
     error.fields |= {"usage": usage_to_json(usage), "cost_usd": usage.cost_usd}
 
 
-def spent(error: CounselError) -> Usage | None:
+def usage_of(error: CounselError) -> Usage | None:
     return usage_from_json(error.usage, error.cost_usd) if error.usage else None
 
 
@@ -67,7 +67,7 @@ def all_failed(failures: Sequence[ModelFailure]) -> CounselError:
             hint="Fix the first failure, or ask other models.",
             failed=[failure.to_json() for failure in failures],
         )
-    if used := [usage for failure in failures if (usage := spent(failure.error))]:
+    if used := [usage for failure in failures if (usage := usage_of(failure.error))]:
         charge(error, sum(used[1:], used[0]))
     return error
 
@@ -91,7 +91,7 @@ def metadata(reply: Reply) -> AnswerMetadata:
 
 def totals(replies: Iterable[Reply], failures: Iterable[CounselError] = ()) -> Totals:
     """What a job used and cost."""
-    failed_calls = [used for error in failures if (used := spent(error))]
+    failed_calls = [used for error in failures if (used := usage_of(error))]
     return Totals.of([*(reply.usage for reply in replies), *failed_calls])
 
 
@@ -218,7 +218,7 @@ def states(live: Live) -> list[ModelState]:
 def message(message: Message) -> HistoryMessage:
     return HistoryMessage(
         role=message.role,
-        content=message.asked or message.text,
+        content=message.prompt or message.text,
         at=iso(message.at),
         images=len(message.images),
         details=message.details,

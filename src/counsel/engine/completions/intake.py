@@ -14,7 +14,7 @@ from counsel.engine.store.model import Task
 from counsel.engine.store.protocol import Store
 from counsel.request_rules import check_name
 from counsel.requests import CompletionRequest
-from counsel.text import sound
+from counsel.text import without_surrogates
 
 _PROMPT = 80  # characters of the last question to store, for the job's title
 
@@ -42,7 +42,7 @@ async def receive(
         else ids.new("conv")
     )
     question = next((turn.text for turn in reversed(request.turns) if turn.role == "user" and turn.text), "")
-    question = sound(question if is_kept else question[:_PROMPT])
+    question = without_surrogates(question if is_kept else question[:_PROMPT])
     task = Task(
         tool="completion",
         prompt=question,

@@ -57,7 +57,7 @@ class AutoChain:
 
     def passed_over(self) -> list[PassedOver]:
         return self._skipped + [
-            PassedOver(route.name, error.code, error.message, results.spent(error))
+            PassedOver(route.name, error.code, error.message, results.usage_of(error))
             for route, error in self._failures
         ]
 
@@ -96,7 +96,7 @@ class AutoChain:
         return [*map(_not_asked, self._skipped), *by_provider.values()]
 
     def _spent(self) -> ErrorDict:
-        usages = [usage for _, error in self._failures if (usage := results.spent(error))]
+        usages = [usage for _, error in self._failures if (usage := results.usage_of(error))]
         if not usages:
             return {}
         total = sum(usages[1:], start=usages[0])

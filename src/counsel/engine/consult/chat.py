@@ -200,7 +200,7 @@ def turn(job: Job, text: str, details: AnswerDetails) -> tuple[Message, ...]:
         Message(
             role="user",
             text=task.text,
-            asked=prompt,
+            prompt=prompt,
             images=task.images,
             details=question,
             at=job.created,

@@ -94,7 +94,7 @@ async def valid_reply(
     try:
         second = await consultation.ask(replace(step, key=f"{step.key}:corrected"), route, retry)
     except CounselError as error:
-        results.charge(error, reply.usage + (results.spent(error) or Usage(cost_usd=0.0)))
+        results.charge(error, reply.usage + (results.usage_of(error) or Usage(cost_usd=0.0)))
         raise
     text, mismatch = await check_answer(normalize(second.text), schema)
     if mismatch is not None:

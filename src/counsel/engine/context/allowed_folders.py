@@ -66,7 +66,7 @@ class Folders:
     def of(cls, caller: Caller) -> Folders:
         home = Path(caller.env.get("HOME") or Path.home())
         if caller.person is not None:  # on a team's server, a person may send only what they uploaded
-            return cls((), (), _real_folder(home) or home, caller, frozenset(caller.named))
+            return cls((), (), _real_folder(home) or home, caller, frozenset(caller.consented_files))
         working = dict.fromkeys(real for folder in caller.folders if (real := _real_folder(folder)))
         allowed_dirs = (expand(text, home) for text in caller.settings.allowed_dirs)
         return cls(
@@ -74,7 +74,7 @@ class Folders:
             allowed=tuple(real for folder in allowed_dirs if (real := _real_folder(folder))),
             home=_real_folder(home) or home,
             caller=caller,
-            files=frozenset(caller.named),
+            files=frozenset(caller.consented_files),
         )
 
     def allows(self, real: Path) -> bool:

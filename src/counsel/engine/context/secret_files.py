@@ -121,7 +121,7 @@ def by_name(path: Path, real: Path, status: os.stat_result, home: Path, caller: 
 
 def _is_upload(real: Path, caller: Caller) -> bool:
     """Whether this caller uploaded the file for its question."""
-    return real in caller.named and uploads.is_upload(real, caller.settings.home)
+    return real in caller.consented_files and uploads.is_upload(real, caller.settings.home)
 
 
 def _other_name(status: os.stat_result, home: Path, caller: Caller) -> Path | None:
@@ -224,7 +224,7 @@ def _logins(caller: Caller) -> tuple[Path, ...]:
 
 
 def _named_as_allowed(real: Path, home: Path, caller: Caller) -> bool:
-    if real in caller.named_secrets:
+    if real in caller.consented_secrets:
         return True
     for entry in caller.settings.allowed_secret_files:
         if "/" not in entry:

@@ -33,7 +33,7 @@ from counsel.requests import (
     ReviewRequest,
     chain,
 )
-from counsel.text import counted, is_sound, sound
+from counsel.text import counted, is_encodable, without_surrogates
 from counsel.types import Image
 
 _KINDS = {"chat": "conv", "askModel": "ask", "consensus": "consensus", "review": "review"}
@@ -94,10 +94,10 @@ async def _checked(request: Request, caller: Caller, store: Store) -> Request:
     arguments.check(request)
     # `rpc_client` has checked this, but other programs use the socket, too
     size_limits.check(request, caller.settings)
-    if not is_sound(request.prompt):  # vendors refuse lone surrogates
-        request = replace(request, prompt=sound(request.prompt))
+    if not is_encodable(request.prompt):  # vendors refuse lone surrogates
+        request = replace(request, prompt=without_surrogates(request.prompt))
     if request.system:
-        request = replace(request, system=sound(request.system))
+        request = replace(request, system=without_surrogates(request.system))
     if isinstance(request, ChatRequest):
         if request.schema is not None:
             structured.check_schema(request.schema)

@@ -202,7 +202,7 @@ class Entry:
 class Message:
     role: Literal["user", "assistant"]
     text: str
-    asked: str | None = None  # a user's prompt without the files' contents
+    prompt: str | None = None  # a user's prompt without the files' contents
     images: tuple[str, ...] = ()  # blobs
     details: MessageDetails = field(default_factory=QuestionDetails)
     at: float = 0.0

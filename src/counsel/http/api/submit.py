@@ -161,7 +161,7 @@ async def _with_uploads(
         name for field in ("files", "images") for name in arguments.get(field) or () if isinstance(name, str)
     ]
     paths = tuple(uploads.named(caller.settings.home, names))
-    return replace(caller, named=paths) if paths else caller
+    return replace(caller, consented_files=paths) if paths else caller
 
 
 def _mode(arguments: Arguments, request: HttpRequest) -> str:

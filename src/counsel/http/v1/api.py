@@ -144,14 +144,14 @@ def refusal(request: ApiRequest, error: CounselError) -> ApiAnswer | None:
     """The answer for a refusal, which in these APIs is an answer with a reason of its own. None for any other failure,
     such as a block that the vendor itself reports as an error.
     """
-    from counsel.engine.results import spent
+    from counsel.engine.results import usage_of
 
     if not isinstance(error, ContentFiltered) or not request.refusal_is_answer or error.status is not None:
         return None
     partial: tuple[TextPart, ...] = ({"type": "text", "text": error.partial},) if error.partial else ()
     return ApiAnswer(
         parts=partial,
-        usage=spent(error) or Usage(),
+        usage=usage_of(error) or Usage(),
         reason="filtered",
         model=request.model,
         refusal=error.vendor_text or "",

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar, overload
 from counsel.engine.context.images import kind
 from counsel.errors import InvalidArgument
 from counsel.http.v1.errors import BadRequest
-from counsel.text import is_sound, sound
+from counsel.text import is_encodable, without_surrogates
 from counsel.types import Image
 
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII | re.IGNORECASE).match
@@ -116,7 +116,7 @@ def _missing(where: str, more: str = "") -> BadRequest:
 
 def text(value: object, where: str) -> str:
     string = checked(value, str, where)
-    return string if is_sound(string) else sound(string)
+    return string if is_encodable(string) else without_surrogates(string)
 
 
 Place: TypeAlias = Callable[[str, int], str]

@@ -40,7 +40,7 @@ async def test_messages_are_read_as_they_were_written(store: Store) -> None:
     question = Message(
         role="user",
         text="with file",
-        asked="without",
+        prompt="without",
         images=("a", "b"),
         details=QuestionDetails.from_json({"sources": [{"name": "a", "size": 1}], "é": [1]}),
         at=5.0,
@@ -53,7 +53,7 @@ async def test_messages_are_read_as_they_were_written(store: Store) -> None:
     await store.finish(fence(new), end)
     first, second = await store.messages("conversation")
     assert first == question
-    assert (second.role, second.text, second.asked, second.images, second.details.to_json()) == (
+    assert (second.role, second.text, second.prompt, second.images, second.details.to_json()) == (
         "assistant",
         "answer",
         None,

@@ -11,7 +11,7 @@ from counsel.errors import InvalidArgument
 from counsel.lazy_dataclass import dataclass
 from counsel.requests import ReviewRequest
 from counsel.results import LeftOutFile
-from counsel.text import counted, sound
+from counsel.text import counted, without_surrogates
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Prepared:
 def prepare(request: ReviewRequest, caller: Caller) -> Prepared:
     """The question of a review. Raises `InvalidArgument` if there is nothing to review."""
     root = Path(request.root) if request.root else None
-    files = diff.parse(sound(request.diff))
+    files = diff.parse(without_surrogates(request.diff))
     if not files:
         raise InvalidArgument(
             "The diff contains no files.",

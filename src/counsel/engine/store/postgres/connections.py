@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from counsel.engine.store.records import StoreError
 from counsel.errors import ConfigInvalid
-from counsel.text import sound
+from counsel.text import without_surrogates
 
 Row: TypeAlias = tuple[Any, ...]
 Connection: TypeAlias = psycopg.AsyncConnection[Row]
@@ -90,7 +90,7 @@ async def end(task: asyncio.Task[None]) -> None:
 
 def clean(text: str) -> str:
     """PostgreSQL's text allows neither NUL nor lone surrogates: both become U+FFFD. JSON has escapes for them."""
-    return sound(text.replace("\0", "\ufffd") if "\0" in text else text)
+    return without_surrogates(text.replace("\0", "\ufffd") if "\0" in text else text)
 
 
 def bound(values: Sequence[object]) -> list[object]:

@@ -91,7 +91,7 @@ class Conversations:
             Message(
                 role=role,
                 text=text,
-                asked=asked,
+                prompt=asked,
                 images=tuple(images),
                 details=details_from_json(role, json.loads(about)),
                 at=at,
@@ -178,7 +178,7 @@ async def add_turn(db: Transaction, turn: NewTurn) -> int:
     values: list[object] = []
     for message in turn.messages:
         count += 1
-        values += [turn.conversation, count, message.role, message.text, message.asked, message.images]
+        values += [turn.conversation, count, message.role, message.text, message.prompt, message.images]
         values += [strict_json.dumps(message.details.to_json()), message.job, message.at or now]
     if values:
         rows = ", ".join(["(%s, %s, %s, %s, %s, %s::text[], %s, %s, %s)"] * len(turn.messages))

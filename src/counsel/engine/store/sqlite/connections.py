@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from counsel.text import sound
+from counsel.text import without_surrogates
 
 # the write-ahead log is cut to this size once it has been copied into the database
 WAL_BYTES = 4 * 1024 * 1024
@@ -25,7 +25,9 @@ class Connection(sqlite3.Connection):
             return _execute(self, sql, values)
         except UnicodeEncodeError:  # while binding: nothing has run yet
             return _execute(
-                self, sql, [sound(value) if isinstance(value, str) else value for value in values]
+                self,
+                sql,
+                [without_surrogates(value) if isinstance(value, str) else value for value in values],
             )
 
     def executemany(self, sql: str, rows: Any, /) -> sqlite3.Cursor:

@@ -95,7 +95,7 @@ class Conversations:
             Message(
                 role=row[0],
                 text=row[1],
-                asked=row[2],
+                prompt=row[2],
                 images=tuple(json.loads(row[3])),
                 details=details_from_json(row[0], json.loads(row[4])),
                 at=row[5],
@@ -163,7 +163,7 @@ def add_turn(db: sqlite3.Connection, turn: NewTurn, fence: Fence) -> int:
             count,
             message.role,
             message.text,
-            message.asked,
+            message.prompt,
             strict_json.dumps(message.images) if message.images else "[]",
             strict_json.dumps(message.details.to_json()),
             message.job,

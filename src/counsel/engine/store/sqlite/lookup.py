@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counsel.engine.store.records import Entry
-from counsel.text import sound
+from counsel.text import without_surrogates
 
 _JOB = (
     "SELECT j.id, j.title, j.created, j.status, j.conversation FROM jobs j "
@@ -53,7 +53,7 @@ class SqliteLookup:
         conditions = ["j.status = 'processing'"] if running else []
         conditions += ["c.project = ?"] if project is not None else []
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        values = () if project is None else (sound(project),)
+        values = () if project is None else (without_surrogates(project),)
         return self._first(f"{_JOB} {where} ORDER BY j.created DESC, j.rowid DESC LIMIT 1", *values)
 
     # ── conversations ────────────────────────────────────────────────────────────────────────────────
@@ -73,7 +73,7 @@ class SqliteLookup:
             f"{_CONVERSATION} WHERE project = ? AND expires > ? AND (messages > 0 OR EXISTS (SELECT 1 FROM jobs "
             "WHERE status = 'processing' AND conversation = conversations.id)) ORDER BY updated DESC LIMIT 1"
         )
-        return self._first(sql, sound(project), time.time())
+        return self._first(sql, without_surrogates(project), time.time())
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
