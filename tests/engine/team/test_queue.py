@@ -248,6 +248,21 @@ async def test_a_job_that_is_starting_counts_as_running(
             await engine.wait(job)
 
 
+async def test_calls_that_arrive_together_stay_within_the_concurrency(
+    server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
+) -> None:
+    engine = await server("a", concurrency=2)
+    fake_api.script(gate="g", gate_after=0, times=None)
+    jobs = await asyncio.gather(
+        *(engine.submit(ask(f"call {number}"), caller(), background=True) for number in range(5))
+    )
+    assert sorted(await queue(engine)) == ["doing"] * 2 + ["todo"] * 3
+    fake_api.open_gate("g")
+    async with asyncio.timeout(60):
+        for job in jobs:
+            await engine.wait(job)
+
+
 async def test_a_server_that_stops_hands_its_jobs_over_and_no_finished_call_is_repeated(
     server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
 ) -> None:

@@ -12,6 +12,9 @@ class JobQueue(Protocol):
     def entry(self, job: Job, fingerprint: str) -> QueueEntry:
         """Where a new job is offered, and whether this process has capacity for it."""
 
+    def stored(self, job: str) -> None:
+        """A new job was stored or could not be stored; it has not started yet."""
+
     def offered(self, job: str) -> None:
         """A job that was submitted here waits for a worker."""
 

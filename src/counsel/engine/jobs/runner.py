@@ -176,7 +176,11 @@ class Runner:
         ]
 
     async def _start_written(self, arrival: Arrival, new: NewJob) -> None:
-        submission = await self._store.submit(new)
+        try:
+            submission = await self._store.submit(new)
+        finally:
+            if self.queue:
+                self.queue.stored(arrival.job.id)
         arrival.job.conversation = submission.conversation
         if self.queue and not submission.is_ours:
             self.queue.offered(arrival.job.id)

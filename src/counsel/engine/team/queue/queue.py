@@ -80,6 +80,7 @@ class TeamQueue:
         interrupt their jobs, which would then be paid for twice."""
         self._runner = runner
         self._takes_others = takes_jobs
+        self._arriving: set[str] = set()  # jobs received here that will run here once they are stored
         self._offered: set[str] = set()  # jobs received here that were waiting in the queue at the last check
         self._blocked = BlockedTurns(store, queue, runner.recovery)
         self._store = store
@@ -107,7 +108,13 @@ class TeamQueue:
         priority = _NESTED if is_nested else _BACKGROUND if job.background else _WAITING
         name = f"{fingerprint}@{self._machine}" if _needs_this_machine(job) else fingerprint
         runs_here = self._is_taking and (is_nested or self._has_room())
+        if runs_here:
+            self._arriving.add(job.id)
         return QueueEntry(name, priority, self._queue.worker if runs_here else None)
+
+    def stored(self, job: str) -> None:
+        """A new job was stored or could not be stored; it has not started yet."""
+        self._arriving.discard(job)
 
     def offered(self, job: str) -> None:
         self._offered.add(job)
@@ -133,7 +140,8 @@ class TeamQueue:
     # ── taking ───────────────────────────────────────────────────────────────────────────────────────
 
     def _has_room(self) -> bool:
-        return len(self._runner.running.keys() | self._manager.starting) < self._concurrency
+        jobs = self._runner.running.keys() | self._manager.starting | self._arriving
+        return len(jobs) < self._concurrency
 
     def _queues(self) -> list[str]:
         upkeep = [_UPKEEP] if self._is_taking and self._takes_others else []
