@@ -21,11 +21,11 @@ async def test_alarms_ring_in_their_order_and_not_if_they_were_cancelled() -> No
     start = now()
     alarms.at(start + 0.003, last.set)
     alarms.at(start + 0.002, lambda: rung.append("second"))
-    cancelled = alarms.at(start + 0.0015, lambda: rung.append("cancelled"))
+    cancelled_alarm = alarms.at(start + 0.0015, lambda: rung.append("cancelled"))
     alarms.at(start + 0.001, lambda: rung.append("first"))
     alarms.at(start + 3600, lambda: rung.append("much later"))
-    cancelled.cancel()
-    cancelled.cancel()
+    cancelled_alarm.cancel()
+    cancelled_alarm.cancel()
     await asyncio.wait_for(last.wait(), 10)
     assert rung == ["first", "second"]
 
@@ -47,9 +47,9 @@ async def test_deadlines_that_do_not_pass_need_one_timer(monkeypatch: pytest.Mon
     timers: list[float] = []
     call_at = loop.call_at
 
-    def counted(when: float, *rest: Any, **named: Any) -> asyncio.TimerHandle:
+    def counted(when: float, *rest: Any, **kwargs: Any) -> asyncio.TimerHandle:
         timers.append(when)
-        return call_at(when, *rest, **named)
+        return call_at(when, *rest, **kwargs)
 
     monkeypatch.setattr(loop, "call_at", counted)
     for seconds in range(60, 160):
@@ -91,15 +91,15 @@ async def test_a_limit_can_be_ended_now() -> None:
 
 
 async def test_a_limit_does_not_swallow_a_cancellation() -> None:
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def work() -> None:
         async with TimeLimit(3600):
-            begun.set()
+            started.set()
             await asyncio.get_running_loop().create_future()
 
     task = asyncio.ensure_future(work())
-    await begun.wait()
+    await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -60,8 +60,8 @@ def test_whose_work_it_is_and_where_it_may_look() -> None:
 )
 def test_a_job_continues_with_the_same_keys_and_addresses(tmp_path: Path, name: str, matters: bool) -> None:
     def fingerprint(**env: str) -> str:
-        loaded = settings.load({"COUNSEL_HOME": str(tmp_path), **env})
-        return Caller(settings=loaded).fingerprint(b"secret")
+        loaded_settings = settings.load({"COUNSEL_HOME": str(tmp_path), **env})
+        return Caller(settings=loaded_settings).fingerprint(b"secret")
 
     differs = fingerprint(**{name: "x"} if name != "COUNSEL_HOME" else {}) != fingerprint()
     assert differs == matters
@@ -73,8 +73,8 @@ def test_a_job_continues_with_the_same_keys_and_addresses(tmp_path: Path, name: 
 
 def test_the_embedded_models_address_moves_and_its_callers_stay_the_same(tmp_path: Path) -> None:
     def fingerprint(**env: str) -> str:
-        loaded = settings.load({"COUNSEL_HOME": str(tmp_path), **env})
-        return Caller(settings=loaded).fingerprint(b"secret")
+        loaded_settings = settings.load({"COUNSEL_HOME": str(tmp_path), **env})
+        return Caller(settings=loaded_settings).fingerprint(b"secret")
 
     first = fingerprint(
         COUNSEL_LOCAL_EMBEDDED="1", COUNSEL_LOCAL_BASE_URL="http://a", COUNSEL_LOCAL_API_KEY="k"

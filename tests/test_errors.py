@@ -52,7 +52,7 @@ def test_the_drawn_tree_is_the_real_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"),
+    ("message", "expected"),
     [
         ("It broke.", "It broke. Mend it."),
         (
@@ -64,10 +64,10 @@ def test_the_drawn_tree_is_the_real_one() -> None:
         ("It said 'no'", "It said 'no'. Mend it."),
     ],
 )
-def test_a_vendors_words_end_before_the_hint_begins(message: str, shown: str) -> None:
+def test_a_vendors_words_end_before_the_hint_begins(message: str, expected: str) -> None:
     error = errors.UpstreamError(message, hint="Mend it.")
-    assert str(error) == shown
-    assert ModelFailure("opus", "initial", error).line().endswith(f"[UPSTREAM_ERROR] {shown}")
+    assert str(error) == expected
+    assert ModelFailure("opus", "initial", error).line().endswith(f"[UPSTREAM_ERROR] {expected}")
     assert str(errors.UpstreamError(message)) == message
 
 
@@ -121,9 +121,9 @@ def test_errors_can_be_copied_and_pickled() -> None:
         assert (again.message, again.provider, again.code) == ("slow", "openai", "RATE_LIMIT_EXCEEDED")
 
 
-@pytest.mark.parametrize("shown", [{}, {"code": "NEW_CODE", "error": "x"}, {"code": None}])
-def test_what_is_not_known_becomes_internal(shown: Any) -> None:
-    assert type(errors.from_dict(shown)) is Internal
+@pytest.mark.parametrize("document", [{}, {"code": "NEW_CODE", "error": "x"}, {"code": None}])
+def test_what_is_not_known_becomes_internal(document: Any) -> None:
+    assert type(errors.from_dict(document)) is Internal
 
 
 def test_auto_may_go_on_only_after_unavailable() -> None:

@@ -138,11 +138,11 @@ def test_every_exception_is_still_needed() -> None:
 
 def test_the_front_imports_the_standard_library_alone() -> None:
     """Its own modules, the root's, and nothing else when a module of it is imported."""
-    allowed = sys.stdlib_module_names | {"counsel"}
+    allowed_packages = sys.stdlib_module_names | {"counsel"}
     for module, path in MODULES.items():
         if package(module) != "front":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            assert {name.partition(".")[0] for name in names} <= allowed, f"{module}: {names}"
+            assert {name.partition(".")[0] for name in names} <= allowed_packages, f"{module}: {names}"

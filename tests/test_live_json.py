@@ -18,7 +18,7 @@ def in_pieces(text: str, size: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ('{"reason": "It scales.", "choice": "PostgreSQL"}', "It scales.\n\nPostgreSQL"),
         ('```json\n{"reason": "It scales.", "choice": "A"}\n```', "It scales.\n\nA"),
@@ -33,8 +33,8 @@ def in_pieces(text: str, size: int) -> str:
         ("", ""),
     ],
 )
-def test_strings_are_shown_without_keys_quotes_and_escapes(text: str, shown: str) -> None:
-    assert live_json.readable(text) == shown
+def test_strings_are_shown_without_keys_quotes_and_escapes(text: str, expected: str) -> None:
+    assert live_json.readable(text) == expected
 
 
 @given(

@@ -49,7 +49,7 @@ def test_protocols_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "mutated"),
+    ("line", "expected"),
     [
         ("x = a < b", {"x = a <= b", "x = a >= b"}),
         ("x = a == 'b'", {"x = a != 'b'", 'x = a == ""'}),
@@ -78,10 +78,10 @@ def test_protocols_are_left_alone(tmp_path: Path) -> None:
         ("é = 'é' == a", {"é = 'é' != a", 'é = "" == a'}),
     ],
 )
-def test_a_line_offers_these_changes(tmp_path: Path, line: str, mutated: set[str]) -> None:
+def test_a_line_offers_these_changes(tmp_path: Path, line: str, expected: set[str]) -> None:
     text = f"async def f():\n    {line}\n"
     (tmp_path / "module.py").write_text(text)
-    assert {mutant.mutated for mutant in mutants(tmp_path / "module.py", tmp_path)} == mutated
+    assert {mutant.mutated for mutant in mutants(tmp_path / "module.py", tmp_path)} == expected
 
 
 def test_branches_loops_and_handlers_are_looked_into(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ MUTANT = Mutant("engine/a.py", "f", 1, 1, 1, "a < b", "a <= b", 0, "")
 
 
 def test_a_package_below_the_goal_is_named() -> None:
-    def outcomes(killed: int, survived: int, excused: int) -> list[Outcome]:
-        verdicts = ["killed"] * killed + ["survived"] * survived + ["equivalent"] * excused
+    def outcomes(killed: int, survived: int, equivalent: int) -> list[Outcome]:
+        verdicts = ["killed"] * killed + ["survived"] * survived + ["equivalent"] * equivalent
         return [
             Outcome(MUTANT, verdict, "" if place else TIME_LIMIT, 1, 0.0)
             for place, verdict in enumerate(verdicts)

@@ -30,7 +30,7 @@ def test_fields_come_by_place_by_name_or_by_default(point: Point) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "named"),
+    ("args", "kwargs"),
     [
         ((), {}),
         ((1, 2, 3), {}),
@@ -41,9 +41,9 @@ def test_fields_come_by_place_by_name_or_by_default(point: Point) -> None:
         ((1, 2), {"z": 3}),
     ],
 )
-def test_other_fields_are_refused(args: tuple[int, ...], named: dict[str, int]) -> None:
+def test_other_fields_are_refused(args: tuple[int, ...], kwargs: dict[str, int]) -> None:
     with pytest.raises(TypeError, match="Point"):
-        Point(*args, **named)
+        Point(*args, **kwargs)
 
 
 def test_a_record_does_not_change() -> None:

@@ -238,10 +238,10 @@ def test_a_consensus_as_text_begins_with_what_failed_and_ends_with_the_answers()
     assert text.endswith("## gpt-5\n\nThree.\n\n## o3\n\nFour.\n\n## sonnet\n\nFive.")
 
 
-@pytest.mark.parametrize(("consulted", "is_named"), [(1, False), (2, True)])
-def test_one_answer_of_several_is_no_consensus(consulted: int, is_named: bool) -> None:
+@pytest.mark.parametrize(("model_count", "is_named"), [(1, False), (2, True)])
+def test_one_answer_of_several_is_no_consensus(model_count: int, is_named: bool) -> None:
     phases = {"initial": [first("gpt-5", "Two.")]}
-    result = ConsensusResult.from_json({"models_consulted": consulted, "phases": phases})
+    result = ConsensusResult.from_json({"models_consulted": model_count, "phases": phases})
     assert ("its opinion, not a consensus" in result.content) == is_named
 
 

@@ -236,7 +236,7 @@ def test_a_review_as_githubs_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("usd", "complete", "shown"),
+    ("usd", "complete", "expected"),
     [
         (None, True, "?"),
         (0.0, True, "$0"),
@@ -249,8 +249,8 @@ def test_a_review_as_githubs_commands() -> None:
         (1234.5, False, "$1,234.50+"),
     ],
 )
-def test_how_costs_are_written(usd: float | None, complete: bool, shown: str) -> None:
-    assert amounts.dollars(usd, complete=complete) == shown
+def test_how_costs_are_written(usd: float | None, complete: bool, expected: str) -> None:
+    assert amounts.dollars(usd, complete=complete) == expected
 
 
 def test_tokens_and_costs_of_a_call() -> None:
@@ -263,7 +263,7 @@ def test_tokens_and_costs_of_a_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "known", "calls", "brief", "shown"),
+    ("number", "reports", "calls", "brief", "expected"),
     [
         (0, 0, 0, False, "0"),
         (0, 0, 2, False, "?"),
@@ -275,12 +275,12 @@ def test_tokens_and_costs_of_a_call() -> None:
         (2_000_000_000, 1, 1, True, "2G"),
     ],
 )
-def test_sums_of_tokens(number: int, known: int, calls: int, brief: bool, shown: str) -> None:
-    assert amounts.count(number, reported=known, calls=calls, brief=brief) == shown
+def test_sums_of_tokens(number: int, reports: int, calls: int, brief: bool, expected: str) -> None:
+    assert amounts.count(number, reports=reports, calls=calls, brief=brief) == expected
 
 
 @pytest.mark.parametrize(
-    ("provider", "name", "shown"),
+    ("provider", "name", "expected"),
     [
         ("openai", "gpt-5", "openai/gpt-5"),
         ("openai", "openai/gpt-5", "openai/gpt-5"),
@@ -289,5 +289,5 @@ def test_sums_of_tokens(number: int, known: int, calls: int, brief: bool, shown:
         ("", "gpt-5", "gpt-5"),
     ],
 )
-def test_a_model_with_its_provider(provider: str, name: str, shown: str) -> None:
-    assert amounts.model(provider, name) == shown
+def test_a_model_with_its_provider(provider: str, name: str, expected: str) -> None:
+    assert amounts.model(provider, name) == expected

@@ -36,11 +36,11 @@ def tokens(usage: Usage) -> str:
     return f"{about}{usage.input:,} → {about}{usage.output:,} tokens"
 
 
-def count(number: int, *, reported: int, calls: int, brief: bool = False) -> str:
+def count(number: int, *, reports: int, calls: int, brief: bool = False) -> str:
     """The sum of tokens of several calls: `?` if none of them reported its usage, `1,200+` if only some did."""
-    if not reported:
+    if not reports:
         return UNKNOWN if calls else "0"
-    return f"{_brief(number) if brief else f'{number:,}'}{'+' if reported < calls else ''}"
+    return f"{_brief(number) if brief else f'{number:,}'}{'+' if reports < calls else ''}"
 
 
 def _brief(number: int) -> str:

@@ -29,8 +29,8 @@ else:
     ) -> Any:
         """Like the standard library's, with the options that counsel uses."""
 
-        def build(declared: type) -> type:
-            return _Class(declared, frozen=frozen, slots=slots, kw_only=kw_only).build(eq=eq)
+        def build(declared_class: type) -> type:
+            return _Class(declared_class, frozen=frozen, slots=slots, kw_only=kw_only).build(eq=eq)
 
         return build if cls is None else build(cls)
 
@@ -46,20 +46,22 @@ def replace(value: T, /, **changes: Any) -> T:
     return copier(value, **changes)  # type: ignore[no-any-return]
 
 
-def _copier(kind: type, changed: tuple[str, ...]) -> Callable[..., Any]:
+def _copier(kind: type, changed_names: tuple[str, ...]) -> Callable[..., Any]:
     """The function that copies one class with one choice of changed fields; a program has few of either."""
     rows = dataclasses.fields(kind)
-    unknown = set(changed) - {row.name for row in rows if row.init}
+    unknown = set(changed_names) - {row.name for row in rows if row.init}
     if unknown:
         raise TypeError(f"{kind.__name__} has no fields {', '.join(sorted(unknown))} that can be replaced")
-    values = {row.name: row.name if row.name in changed else f"_value.{row.name}" for row in rows if row.init}
-    passed = (
+    values = {
+        row.name: row.name if row.name in changed_names else f"_value.{row.name}" for row in rows if row.init
+    }
+    arguments = (
         f"{row.name}={values[row.name]}" if row.kw_only else values[row.name] for row in rows if row.init
     )
     names: dict[str, Any] = {"_kind": kind}
-    exec(f"def copy({', '.join(['_value', *changed])}): return _kind({', '.join(passed)})", names)  # noqa: S102 - its own text, as `dataclasses` does
+    exec(f"def copy({', '.join(['_value', *changed_names])}): return _kind({', '.join(arguments)})", names)  # noqa: S102 - its own text, as `dataclasses` does
     copier: Callable[..., Any] = names["copy"]
-    _copiers[kind, *changed] = copier
+    _copiers[kind, *changed_names] = copier
     return copier
 
 
@@ -89,8 +91,8 @@ class _Class:
             if not self._slots and default is not dataclasses.MISSING:
                 body[name] = default
         if self._slots:
-            inherited = {name for base in declared.__mro__ for name in vars(base).get("__slots__", ())}
-            body["__slots__"] = tuple(name for name in own if name not in inherited)
+            inherited_slots = {name for base in declared.__mro__ for name in vars(base).get("__slots__", ())}
+            body["__slots__"] = tuple(name for name in own if name not in inherited_slots)
         body["__annotations__"] = declared.__annotations__
         self._used = type(declared)(declared.__name__, declared.__bases__, {**self._methods(eq=eq), **body})
         self._used.__qualname__ = declared.__qualname__
@@ -105,9 +107,9 @@ class _Class:
             # If there is no docstring, the library computes a signature for it, which is slow.
             declared.__doc__ = declared.__doc__ or " "
             has_init = "__init__" in vars(declared)
-            generated: type = dataclasses.dataclass(**self._options)(declared)
+            generated_class: type = dataclasses.dataclass(**self._options)(declared)
             for name in (*_GENERATED, *(() if has_init else ("__init__",))):
-                setattr(used, name, vars(generated)[name])
+                setattr(used, name, vars(generated_class)[name])
             if self._frozen and self._slots and not has_init and not hasattr(used, "__post_init__"):
                 used.__init__ = _quick_init(used)  # type: ignore[misc]
             self._generated = True
@@ -125,8 +127,8 @@ class _Class:
         return methods
 
     def _placeholder(self) -> Callable[..., None]:
-        def init(instance: object, /, *arguments: Any, **named: Any) -> None:
-            self.generate().__init__(instance, *arguments, **named)  # type: ignore[misc] # the generated one
+        def init(instance: object, /, *arguments: Any, **keywords: Any) -> None:
+            self.generate().__init__(instance, *arguments, **keywords)  # type: ignore[misc] # the generated one
 
         return init
 
@@ -166,7 +168,7 @@ def _quick_init(used: type) -> Callable[..., None]:
         {"__slots__": vars(used)["__slots__"], "__setattr__": object.__setattr__},
     )
     names: dict[str, Any] = {"_become": _become, "_twin": twin, "_missing": dataclasses.MISSING}
-    arguments, named, lines = ["self"], ["*"], list[str]()
+    arguments, keyword_only, lines = ["self"], ["*"], list[str]()
     for row in rows:
         name, default = row.name, f"_default_{row.name}"
         is_made = row.default_factory is not dataclasses.MISSING
@@ -174,7 +176,7 @@ def _quick_init(used: type) -> Callable[..., None]:
         names[default] = row.default_factory if is_made else row.default
         if row.init:
             usual = f"={'_missing' if is_made else default}" if has_default else ""
-            (named if row.kw_only else arguments).append(f"{name}{usual}")
+            (keyword_only if row.kw_only else arguments).append(f"{name}{usual}")
             value = f"{default}() if {name} is _missing else {name}" if is_made else name
         elif has_default:
             value = f"{default}()" if is_made else default
@@ -184,12 +186,12 @@ def _quick_init(used: type) -> Callable[..., None]:
         lines.append(f"_set_{name}(self, {value})" if is_small else f"self.{name} = {value}")
     if not is_small:
         lines = ["_own = self.__class__", "_become(self, _twin)", *lines, "self.__class__ = _own"]
-    parameters = ", ".join(arguments + (named if len(named) > 1 else []))
+    parameters = ", ".join(arguments + (keyword_only if len(keyword_only) > 1 else []))
     body = "\n ".join(lines or ["pass"])
     exec(f"def __init__({parameters}):\n {body}", names)  # noqa: S102 - as the library makes it
-    made: Callable[..., None] = names["__init__"]
-    made.__qualname__ = f"{used.__qualname__}.__init__"
-    return made
+    init: Callable[..., None] = names["__init__"]
+    init.__qualname__ = f"{used.__qualname__}.__init__"
+    return init
 
 
 def _comparing(generate: Callable[[], type]) -> tuple[Callable[..., object], Callable[[object], int]]:

@@ -80,7 +80,7 @@ def test_usage_is_read_from_each_agents_events(
 
 
 @pytest.mark.parametrize(
-    ("reader", "agent", "stream", "ended"),
+    ("reader", "agent", "stream", "exit_"),
     [
         (claude.Reader, "claude", "claude_429", Exit(1)),
         (codex.Reader, "codex", "codex_app_server_429", CLEAN),
@@ -88,10 +88,10 @@ def test_usage_is_read_from_each_agents_events(
     ],
 )
 def test_a_recorded_rate_limit(
-    reader: Callable[[AgentRequest], Any], agent: str, stream: str, ended: Exit
+    reader: Callable[[AgentRequest], Any], agent: str, stream: str, exit_: Exit
 ) -> None:
     with pytest.raises(RateLimited) as excinfo:
-        read(reader(request_to(agent)), stream, ended)
+        read(reader(request_to(agent)), stream, exit_)
     assert excinfo.value.provider == agent
 
 
@@ -138,7 +138,7 @@ def test_lost_sessions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ended", "words"),
+    ("exit_", "words"),
     [
         (Exit(0), "it exited with code 0 before its answer was complete"),
         (Exit(3, "at f\nboom"), "it exited with code 3 before its answer was complete: boom"),
@@ -146,10 +146,10 @@ def test_lost_sessions() -> None:
         (Exit(1, garbage=2), "it exited with code 1 after 2 lines that were not JSON before"),
     ],
 )
-def test_how_an_agent_without_an_answer_ended(ended: Exit, words: str) -> None:
+def test_how_an_agent_without_an_answer_ended(exit_: Exit, words: str) -> None:
     for reader, agent in ((claude.Reader, "claude"), (codex.Reader, "codex"), (cursor.Reader, "cursor")):
         with pytest.raises(UpstreamError, match=words):
-            reader(request_to(agent)).finish(ended)
+            reader(request_to(agent)).finish(exit_)
 
 
 def test_codex_is_never_left_waiting_for_a_person() -> None:

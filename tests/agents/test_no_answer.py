@@ -139,13 +139,13 @@ def test_a_refusal_of_claudes_last_model_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retracted", "said"),
+    ("retracted", "expected"),
     [
         (["u1"], ["First ", Withdrawn("First ", "opus refused: Claude Code asks haiku."), "Berlin."]),
         ([], ["First ", "\n\nBerlin."]),
     ],
 )
-def test_claude_asks_another_model(retracted: list[str], said: list[Any]) -> None:
+def test_claude_asks_another_model(retracted: list[str], expected: list[Any]) -> None:
     def event(kind: str, **more: Any) -> dict[str, Any]:
         return {"type": "stream_event", "event": {"type": kind, **more}}
 
@@ -170,7 +170,7 @@ def test_claude_asks_another_model(retracted: list[str], said: list[Any]) -> Non
     steps = feed_all(claude.Reader(request_to("claude")), *lines)
     assert [
         step.delta if isinstance(step, Text) else step for step in steps if isinstance(step, Text | Withdrawn)
-    ] == said
+    ] == expected
     assert Notice("warning", "opus refused: Claude Code asks haiku.") in steps
     assert isinstance(steps[-1], Finished)
     assert steps[-1].vendor == {"reason": "end_turn"}
@@ -225,7 +225,7 @@ def test_a_turn_of_codex_that_used_up_its_output_ends_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("logged", "shown"),
+    ("log_text", "expected"),
     [
         ('mode=primary error.error="AI_APICallError: Content Exists Risk"', "Content Exists Risk"),
         ('error.error="AI_APICallError: It said \\"no\\""', 'It said "no"'),
@@ -233,11 +233,11 @@ def test_a_turn_of_codex_that_used_up_its_output_ends_there() -> None:
         ("nothing of the kind", "nothing of the kind"),
     ],
 )
-def test_opencode_shows_the_vendors_words_and_not_its_log(logged: str, shown: str) -> None:
+def test_opencode_shows_the_vendors_words_and_not_its_log(log_text: str, expected: str) -> None:
     reader = opencode.Reader(request_to("opencode"))
-    line = f'timestamp=2026 level=ERROR message="stream error" session.id=ses_429 {logged}'
+    line = f'timestamp=2026 level=ERROR message="stream error" session.id=ses_429 {log_text}'
     message = reader.retry_message(line)
-    assert message == (line if shown == "nothing of the kind" else shown)
+    assert message == (line if expected == "nothing of the kind" else expected)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_thoughts_and_tools_are_separate_from_the_answer(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("stopped", "reason"),
+    ("stop_reason", "reason"),
     [
         ("end_turn", "stop"),
         ("max_tokens", "length"),
@@ -194,7 +194,7 @@ def test_thoughts_and_tools_are_separate_from_the_answer(tmp_path: Path) -> None
         ("max_turn_requests", "other"),
     ],
 )
-def test_how_a_turn_ends_and_what_it_used(tmp_path: Path, stopped: str, reason: str) -> None:
+def test_how_a_turn_ends_and_what_it_used(tmp_path: Path, stop_reason: str, reason: str) -> None:
     """It counts cached and reasoning tokens separately; our counts include them."""
     reader = reader_in_a_turn(tmp_path)
     usage = {
@@ -204,7 +204,7 @@ def test_how_a_turn_ends_and_what_it_used(tmp_path: Path, stopped: str, reason: 
         "cachedWriteTokens": 1000,
         "thoughtTokens": 3,
     }
-    (report,) = reader.feed({"id": 3, "result": {"stopReason": stopped, "usage": usage}})
+    (report,) = reader.feed({"id": 3, "result": {"stopReason": stop_reason, "usage": usage}})
     assert report == UsageReport(Usage(input=1110, output=7, reasoning=3, cache_read=100, cache_write=1000))
     assert reader.done
     assert reader.finish(Exit(0)) == [Finished(reason, session="ses_1")]  # type: ignore[arg-type]

@@ -112,10 +112,10 @@ def test_geminis_longest_rule_counts(
         rules = {path.replace(name, real): level for path, level in rules.items()}
     gemini_says(home, rules)
     assert trust.by_agent("gemini", Workspace(home, {}, project)) is expected
-    moved = {"GEMINI_CLI_TRUSTED_FOLDERS_PATH": str(home / "rules.json")}
-    assert trust.by_agent("gemini", Workspace(home, moved, project)) is None
+    env = {"GEMINI_CLI_TRUSTED_FOLDERS_PATH": str(home / "rules.json")}
+    assert trust.by_agent("gemini", Workspace(home, env, project)) is None
     put(home / "rules.json", rules)
-    assert trust.by_agent("gemini", Workspace(home, moved, project)) is expected
+    assert trust.by_agent("gemini", Workspace(home, env, project)) is expected
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,12 @@ def _claude_event(kind: str, message: str, **more: Any) -> dict[str, Any]:
 def test_claude_takes_back_the_blocks_that_it_abandons(first: int, void: str, again: str) -> None:
     """When a stream breaks, Claude Code 2.x requests the message again from this block on, as another message."""
     reader = claude.Reader(request_to("claude"))
-    abandoned = {"abandoned_blocks": {"api_message_id": "m1", "from_block_index": first}}
+    fields = {"abandoned_blocks": {"api_message_id": "m1", "from_block_index": first}}
     lines = [
         _claude_event("message_start", "m1"),
         _claude_piece("m1", 0, "One. "),
         _claude_piece("m1", 1, "Tw"),
-        _claude_event("message_stop", "m1", **abandoned),
+        _claude_event("message_stop", "m1", **fields),
         _claude_event("message_start", "m2"),
         _claude_piece("m2", 0, "Two."),
     ]
@@ -49,13 +49,15 @@ def _codex(method: str, item: str = "", **params: Any) -> dict[str, Any]:
     return {"method": method, "params": {"itemId": item, **content, **params}}
 
 
-@pytest.mark.parametrize(("whole", "void", "again"), [(False, ["One."], "Two."), (True, [], "\n\nTwo.")])
-def test_codex_takes_back_a_message_that_was_not_complete(whole: bool, void: list[str], again: str) -> None:
+@pytest.mark.parametrize(("complete", "void", "again"), [(False, ["One."], "Two."), (True, [], "\n\nTwo.")])
+def test_codex_takes_back_a_message_that_was_not_complete(
+    complete: bool, void: list[str], again: str
+) -> None:
     reader = codex.Reader(request_to("codex"))
     lines = [
         _codex("item/started", "m1"),
         _codex("item/agentMessage/delta", "m1", delta="One."),
-        *([_codex("item/completed", "m1")] if whole else []),
+        *([_codex("item/completed", "m1")] if complete else []),
         _codex("error", error={"message": "Reconnecting... 1/3"}, willRetry=True),
         _codex("item/started", "m2"),
         _codex("item/agentMessage/delta", "m2", delta="Two."),

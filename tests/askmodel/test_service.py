@@ -266,14 +266,14 @@ async def test_a_socket_is_private_and_gone_at_the_end(engine: Engine, fake_api:
 
 
 async def test_what_a_killed_service_left_is_removed(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
-    run = Path(run_paths.run_folder(str(home)))
+    run_folder = Path(run_paths.run_folder(str(home)))
     for name in ("s1", "other"):  # sockets without a listener, and locks without an owner
         with socket.socket(socket.AF_UNIX) as dead:
-            dead.bind(str(run / f"ask-{name}.sock"))
-        (run / f"ask-{name}.sock.lock").touch()
+            dead.bind(str(run_folder / f"ask-{name}.sock"))
+        (run_folder / f"ask-{name}.sock.lock").touch()
     async with service(engine, fake_api, home) as ask_service:
-        assert left(run) == ["ask-s1.sock", "ask-s1.sock.lock"]
-        sweep(run)
+        assert left(run_folder) == ["ask-s1.sock", "ask-s1.sock.lock"]
+        sweep(run_folder)
         wire = await Wire.to(ask_service.path)
         wire.send("r")
         assert (await wire.line())["error"] is None

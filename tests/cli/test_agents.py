@@ -60,14 +60,14 @@ def test_agents_of_an_empty_machine(home: Path, project: Path) -> None:
 
 
 def test_agents_are_looked_at_and_not_started(home: Path, project: Path) -> None:
-    started = home / "started"
-    program(home / "bin" / "claude", f'echo "$@" >> {started}; echo "2.1.325 (Claude Code)"')
+    start_log = home / "started"
+    program(home / "bin" / "claude", f'echo "$@" >> {start_log}; echo "2.1.325 (Claude Code)"')
     (home / ".claude.json").write_text("{}")
     for _ in range(2):  # the second time the version is remembered
         row = rows(home, project, ANTHROPIC_API_KEY="k")["claude"]
         assert (row["installed"], row["version"], row["logged_in"]) == (True, "2.1.325", True)
         assert row["config_files"] == [str(home / ".claude.json")]
-    assert started.read_text() == "--version\n"
+    assert start_log.read_text() == "--version\n"
 
 
 def test_servers_and_skills_are_counted(home: Path, project: Path) -> None:

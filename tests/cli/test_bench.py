@@ -94,8 +94,8 @@ def test_the_ways_are_compared_and_a_second_run_asks_nothing_again(
     assert "refine on disagreement  2/2" in again.out
     assert "Refinement fixed 1 of the members' answers and broke 0" in again.err
     assert "Where ranges overlap, these questions do not show which way is better." in again.err
-    other = run(str(file), "-m", "gpt-5", "-m", "haiku", "--max-cost", "1", "--results", str(results))
-    assert (other.code, "another panel" in other.err) == (1, True)
+    other_panel = run(str(file), "-m", "gpt-5", "-m", "haiku", "--max-cost", "1", "--results", str(results))
+    assert (other_panel.code, "another panel" in other_panel.err) == (1, True)
     assert len(fake_process.calls) == calls
 
 

@@ -160,11 +160,11 @@ def test_a_defect_is_words_and_exit_1_and_a_trace_on_demand(
 
 
 def test_a_reader_that_has_gone_is_no_failure() -> None:
-    read, write = os.pipe()
-    os.close(read)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
     command = [sys.executable, "-m", "counsel", "--help"]
-    result = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
-    os.close(write)
+    result = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write_end)
     assert (result.returncode, result.stderr) == (0, "")
 
 

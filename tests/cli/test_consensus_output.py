@@ -31,8 +31,8 @@ LAST = "Use PostgreSQL from the first day: it is one service more, and most late
 
 
 def answer(model: str, first: str, last: str, changed: bool | None) -> tuple[Any, Any]:
-    refined = {"model": model, "refined_response": last, "changed": changed, "round": 2, **USED}
-    return {"model": model, "response": first, **USED}, refined
+    refined_answer = {"model": model, "refined_response": last, "changed": changed, "round": 2, **USED}
+    return {"model": model, "response": first, **USED}, refined_answer
 
 
 ANSWERS = [

@@ -34,10 +34,10 @@ LONG = {"COUNSEL_DAEMON_IDLE_SECONDS": "600"}  # each test ends its daemon
 LINK = re.compile(r"http://127\.0\.0\.1:(\d+)/login#(\S+)")
 
 
-def wait_for(condition: Callable[[], Any], what: str) -> Any:
+def wait_for(condition: Callable[[], Any], description: str) -> Any:
     until = time.monotonic() + SECONDS
     while not (value := condition()):
-        assert time.monotonic() < until, what
+        assert time.monotonic() < until, description
         time.sleep(0.02)
     return value
 

@@ -134,7 +134,7 @@ def test_files_matter_only_behind_an_open_folder(env: dict[str, str]) -> None:
 def test_a_file_in_the_place_of_the_folder_is_a_problem(env: dict[str, str]) -> None:
     Path(env["COUNSEL_HOME"]).rmdir()
     Path(env["COUNSEL_HOME"]).write_text("")
-    assert any("not a folder" in what for what in levels(examine(env, "home")))
+    assert any("not a folder" in text for text in levels(examine(env, "home")))
 
 
 def test_a_folder_that_cannot_be_written_is_a_problem(
@@ -297,7 +297,7 @@ def test_an_order_with_a_usable_model_is_no_problem(env: dict[str, str]) -> None
 def test_a_provider_without_models_in_the_order_is_named(env: dict[str, str]) -> None:
     config = Path(env["COUNSEL_HOME"]) / "config.toml"
     config.write_text('auto_order = ["x"]\n[providers.x]\nbase_url = "http://127.0.0.1:9/v1"\n')
-    assert any("lists no models" in what for what in levels(examine(env, "models")))
+    assert any("lists no models" in text for text in levels(examine(env, "models")))
 
 
 def test_a_bad_alias_is_a_problem(env: dict[str, str]) -> None:
@@ -333,7 +333,7 @@ def test_agents_are_looked_for_on_the_callers_path(env: dict[str, str], tmp_path
     program.chmod(0o755)
     levels_by_text = levels(examine(env, "agents"))
     assert levels_by_text[f"Codex: {program}"] == "warn"  # here, and not logged in
-    assert sum("is not on the PATH" in what for what in levels_by_text) == len(ASKABLE) - 1
+    assert sum("is not on the PATH" in text for text in levels_by_text) == len(ASKABLE) - 1
 
 
 def test_it_says_with_which_agents_counsel_is_registered(env: dict[str, str], tmp_path: Path) -> None:
@@ -504,9 +504,9 @@ def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(
     assert backups.make(path)
     spoil(path)
     before = path.read_bytes()
-    assert any("is damaged: it is not a database" in what for what in repair_findings(env))
+    assert any("is damaged: it is not a database" in text for text in repair_findings(env))
     assert path.read_bytes() == before
-    assert any("A new one was made from the backup of" in what for what in repair_findings(env, "--yes"))
+    assert any("A new one was made from the backup of" in text for text in repair_findings(env, "--yes"))
     (aside,) = recovery.damaged_files(path)
     assert aside.read_bytes() == before
     after = json.loads(counsel(env, "--json").stdout)["findings"]
@@ -520,8 +520,8 @@ def test_repair_restores_a_missing_database_and_closes_what_is_open_to_others(en
     path.unlink()
     path.parent.chmod(0o755)
     result = repair_findings(env, "--yes")
-    assert any("is now private to its owner" in what for what in result)
-    assert any("the backup of" in what for what in result)
+    assert any("is now private to its owner" in text for text in result)
+    assert any("the backup of" in text for text in result)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
@@ -532,7 +532,7 @@ def test_repair_gives_an_old_files_free_pages_back(env: dict[str, str]) -> None:
         connection.execute("PRAGMA auto_vacuum=NONE")
         connection.execute("VACUUM")
         connection.execute("DELETE FROM t")
-    assert any(what.startswith("freed ") for what in repair_findings(env))
+    assert any(text.startswith("freed ") for text in repair_findings(env))
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
         assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)

@@ -41,13 +41,13 @@ def test_a_lock_that_was_taken_over_is_not_removed(tmp_path: Path) -> None:
 
 def test_the_lock_exists_while_we_write(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "c.json"
-    locked: list[bool] = []
+    lock_states: list[bool] = []
     write = plan(put(file, "a", claude_lock=True))
 
     def look(_: object) -> list[Path]:
-        locked.append((tmp_path / "c.json.lock").is_dir())
+        lock_states.append((tmp_path / "c.json.lock").is_dir())
         return [tmp_path / "kept"]
 
     safewrite.write([write], home, look)
-    assert locked == [True]
+    assert lock_states == [True]
     assert not (tmp_path / "c.json.lock").exists()

@@ -8,7 +8,7 @@ from counsel.configfiles.edits import Path, without_empty_parents
 
 
 @pytest.mark.parametrize(
-    ("value", "path", "left"),
+    ("value", "path", "expected"),
     [
         ({"a": {}}, ("a", "x"), {}),
         ({"a": {"b": {}}, "c": 1}, ("a", "b", "x"), {"c": 1}),
@@ -21,5 +21,5 @@ from counsel.configfiles.edits import Path, without_empty_parents
         ({"x": {}}, ("x",), {"x": {}}),
     ],
 )
-def test_only_parents_that_hold_nothing_are_left_out(value: object, path: Path, left: object) -> None:
-    assert without_empty_parents(value, path) == left
+def test_only_parents_that_hold_nothing_are_left_out(value: object, path: Path, expected: object) -> None:
+    assert without_empty_parents(value, path) == expected

@@ -112,10 +112,10 @@ def test_a_large_object_that_an_edit_moved_can_be_edited(
 
 
 @pytest.mark.parametrize(
-    ("empty", "kind", "made"), [("{}", "json", '{\n  "k": 1\n}'), ("# note\n", "toml", "k = 1\n# note\n")]
+    ("empty", "kind", "expected"), [("{}", "json", '{\n  "k": 1\n}'), ("# note\n", "toml", "k = 1\n# note\n")]
 )
-def test_an_empty_document_becomes_another_one(empty: str, kind: str, made: str) -> None:
-    assert parse(empty, kind).set_member((), {"k": 1}).text == made  # type: ignore[arg-type]
+def test_an_empty_document_becomes_another_one(empty: str, kind: str, expected: str) -> None:
+    assert parse(empty, kind).set_member((), {"k": 1}).text == expected  # type: ignore[arg-type]
 
 
 def test_an_equal_object_is_not_rewritten() -> None:

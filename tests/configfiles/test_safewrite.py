@@ -170,14 +170,14 @@ def test_all_or_none(tmp_path: Path, home: Path) -> None:
     first.parent.mkdir()
     first.write_text("{ }")
     undo_log = UndoLog(home)
-    planned = [plan(put(path, "a")) for path in (first, second, third)]
+    planned_writes = [plan(put(path, "a")) for path in (first, second, third)]
 
     def spoil(_: object) -> list[Path]:
         second.mkdir(parents=True)  # its folder is being made at the same time
         return [tmp_path / name for name in ("b1", "b2", "b3")]
 
     with pytest.raises(CounselError):
-        safewrite.write(planned, home, spoil)
+        safewrite.write(planned_writes, home, spoil)
     assert first.read_text() == "{ }"
     assert not third.parent.exists()
     assert undo_log.operations() == []
@@ -192,16 +192,16 @@ def test_reading_nothing_is_not_reading_an_empty_file(tmp_path: Path) -> None:
     assert document.get(("a",)) is MISSING
 
 
-@pytest.mark.parametrize("begun", ["", '{"theirs": '])
+@pytest.mark.parametrize("partial_text", ["", '{"theirs": '])
 @pytest.mark.parametrize("when", ["planning", "writing"])
 def test_a_file_that_is_being_written_in_place_is_waited_for(
-    begun: str, when: str, tmp_path: Path, home: Path
+    partial_text: str, when: str, tmp_path: Path, home: Path
 ) -> None:
     """Gemini CLI truncates its file, then writes: the empty file in between is not the user's content."""
     file = tmp_path / "a.json"
     file.write_text('{"mine": 1}')
     planned = plan(put(file, "a")) if when == "writing" else None
-    file.write_text(begun)
+    file.write_text(partial_text)
     client = threading.Timer(0.1, file.write_text, ['{"theirs": 1}'])
     client.start()
     safewrite.write([planned or plan(put(file, "a"))], home)
@@ -224,9 +224,9 @@ def test_a_file_changed_after_another_was_replaced_spoils_no_record(
         file.write_text('{"b": 2}')
     take_place = safewrite._StagedWrite._swap
 
-    def then_somebody_writes(staged: safewrite._StagedWrite) -> None:
-        take_place(staged)
-        if staged.planned.path == first:
+    def then_somebody_writes(staged_write: safewrite._StagedWrite) -> None:
+        take_place(staged_write)
+        if staged_write.planned.path == first:
             second.write_text('{"theirs": true}')
 
     monkeypatch.setattr(safewrite._StagedWrite, "_swap", then_somebody_writes)

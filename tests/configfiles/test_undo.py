@@ -42,7 +42,7 @@ def test_undo_can_itself_be_undone_by_its_id(tmp_path: Path, home: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("since", "restored"),
+    ("since", "expected"),
     [
         ('{"top": 0, "b": 2, "a": {"k": 1}}', '{"top": 0, "b": 2}'),
         ('{"b": 2, "a": {"k": 1}, "end": 0}', '{"b": 2, "end": 0}'),
@@ -50,7 +50,7 @@ def test_undo_can_itself_be_undone_by_its_id(tmp_path: Path, home: Path) -> None
         ('{"b": 2, "a": {"k": 1, "mine": 2}}', '{"b": 2, "a": {"mine": 2}}'),
     ],
 )
-def test_undo_takes_back_only_our_change(since: str, restored: str, tmp_path: Path, home: Path) -> None:
+def test_undo_takes_back_only_our_change(since: str, expected: str, tmp_path: Path, home: Path) -> None:
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
     undo_log = UndoLog(home)
@@ -58,7 +58,7 @@ def test_undo_takes_back_only_our_change(since: str, restored: str, tmp_path: Pa
     assert file.read_text() == '{"b": 2, "a": {"k": 1}}'
     file.write_text(since)
     undo_log.undo()
-    assert file.read_text() == restored
+    assert file.read_text() == expected
 
 
 def test_undo_refuses_what_was_changed_since(tmp_path: Path, home: Path) -> None:

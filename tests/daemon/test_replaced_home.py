@@ -119,21 +119,21 @@ async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_ne
     await client.__aexit__()
 
 
-def remove_socket(run: Path) -> None:
-    (run / "daemon.sock").unlink()
+def remove_socket(run_folder: Path) -> None:
+    (run_folder / "daemon.sock").unlink()
 
 
-def replace_socket(run: Path) -> None:
-    (run / "daemon.sock").unlink()
-    (run / "daemon.sock").write_text("a file of somebody's")
+def replace_socket(run_folder: Path) -> None:
+    (run_folder / "daemon.sock").unlink()
+    (run_folder / "daemon.sock").write_text("a file of somebody's")
 
 
-def remove_lock(run: Path) -> None:
-    (run / "daemon.lock").unlink()
+def remove_lock(run_folder: Path) -> None:
+    (run_folder / "daemon.lock").unlink()
 
 
-def remove_run(run: Path) -> None:
-    shutil.rmtree(run)
+def remove_run(run_folder: Path) -> None:
+    shutil.rmtree(run_folder)
 
 
 @pytest.mark.parametrize("remove", [remove_socket, replace_socket, remove_lock, remove_run])

@@ -48,8 +48,8 @@ async def test_what_was_asked(engine: Engine, caller: Any, project: Any) -> None
     request = CompletionRequest(model="gpt-5", turns=(Turn("user", "hi"),), stored=True)
     completion = await engine.submit(request, caller())
     await engine.wait(completion)
-    stored, record = await engine.completion(completion)
-    assert stored.turns == request.turns
+    stored_request, record = await engine.completion(completion)
+    assert stored_request.turns == request.turns
     assert record.id == completion
 
 
@@ -127,21 +127,23 @@ async def test_changes_of_the_list_of_jobs(engine: Engine, caller: Any, fake_api
                 pass
             return change
 
-    shown = await until(lambda _: True)
-    assert ([job.job_id for job in shown.jobs], shown.deleted) == ([first], ())
+    listing = await until(lambda _: True)
+    assert ([job.job_id for job in listing.jobs], listing.deleted) == ([first], ())
     fake_api.script(gate="g")
     second = await engine.submit(ChatRequest(prompt="two", model="gpt-5"), caller())
-    shown = await until(lambda shown: bool(shown.jobs))
-    assert [(job.job_id, job.is_open) for job in shown.jobs] == [(second, True)], "and not what is as before"
+    listing = await until(lambda listing: bool(listing.jobs))
+    assert [(job.job_id, job.is_open) for job in listing.jobs] == [(second, True)], (
+        "and not what is as before"
+    )
     for text in ("three", "four"):
         await ask(engine, caller(), text)
     fake_api.open_gate("g")
     await engine.wait(second)
     await engine.store.flush()
-    await until(lambda shown: (second, False) in [(job.job_id, job.is_open) for job in shown.jobs])
+    await until(lambda listing: (second, False) in [(job.job_id, job.is_open) for job in listing.jobs])
     await engine.delete(second)
-    shown = await until(lambda shown: bool(shown.deleted))
-    assert shown.deleted == (second,), "the first one is only older than the newest two"
+    listing = await until(lambda listing: bool(listing.deleted))
+    assert listing.deleted == (second,), "the first one is only older than the newest two"
 
 
 async def test_the_archive_finds_and_shows(engine: Engine, caller: Any) -> None:

@@ -122,12 +122,12 @@ class Interfaces:
 
     async def events(self, job: str) -> str:
         """The events as they were sent, grouped by model, without numbers, and with pieces of a text joined."""
-        sent = ""
+        stream_text = ""
         async for line in job_stream.stream(resumed(self.engine.events(job), Cursor()), asyncio.Event()):
-            sent += line
+            stream_text += line
             self.followed.set()
         by_slot: dict[str, str] = {}
-        for message in sent.split("\n\n"):
+        for message in stream_text.split("\n\n"):
             if not message.startswith("id:"):
                 continue
             plain = re.sub(r'id: [^\n]*\n|(?<="seq":)\d+', "", message)

@@ -36,8 +36,12 @@ def steady(value: Any) -> Any:
     return value
 
 
-def counted(sent: int, received: int) -> dict[str, int]:
-    return {"input_tokens": sent, "output_tokens": received, "total_tokens": sent + received}
+def counted(input_count: int, output_count: int) -> dict[str, int]:
+    return {
+        "input_tokens": input_count,
+        "output_tokens": output_count,
+        "total_tokens": input_count + output_count,
+    }
 
 
 async def chat(engine: Engine, caller: Caller, **fields: Any) -> tuple[str, Any]:
@@ -127,9 +131,11 @@ async def test_a_failed_chats_status_holds_the_error_with_its_fields(
 async def test_a_consensus_counts_both_rounds_of_each_model(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    for model, sent in (("gpt-5", 10), ("gemini", 20)):
-        fake_api.script(model=model, text="First.", usage={"input": sent, "output": 1}, latency=0.02)
-        fake_api.script(model=model, text="Better.", usage={"input": 2 * sent, "output": 2}, latency=0.02)
+    for model, input_count in (("gpt-5", 10), ("gemini", 20)):
+        fake_api.script(model=model, text="First.", usage={"input": input_count, "output": 1}, latency=0.02)
+        fake_api.script(
+            model=model, text="Better.", usage={"input": 2 * input_count, "output": 2}, latency=0.02
+        )
     fake_api.script(status=401, vendor="anthropic", times=None)
     job = await engine.submit(ConsensusRequest(prompt="which?", models=MODELS), caller())
     result = (await engine.wait(job)).to_json()
@@ -170,18 +176,22 @@ async def test_a_consensus_counts_both_rounds_of_each_model(
     }
 
 
-def first_answer(model: str, provider: str, sent: int) -> dict[str, Any]:
-    about = {"input_tokens": sent, "output_tokens": 1, "response_time": "DURATION"}
+def first_answer(model: str, provider: str, input_count: int) -> dict[str, Any]:
+    about = {"input_tokens": input_count, "output_tokens": 1, "response_time": "DURATION"}
     return {
         "model": model,
         "status": "success",
         "response": "First.",
-        "metadata": {**one_call(model, provider, sent, 1), **about},
+        "metadata": {**one_call(model, provider, input_count, 1), **about},
     }
 
 
-def refined(model: str, provider: str, sent: int) -> dict[str, Any]:
-    totals = {"total_response_time": "DURATION", "total_input_tokens": 3 * sent, "total_output_tokens": 3}
+def refined(model: str, provider: str, input_count: int) -> dict[str, Any]:
+    totals = {
+        "total_response_time": "DURATION",
+        "total_input_tokens": 3 * input_count,
+        "total_output_tokens": 3,
+    }
     return {
         "model": model,
         "status": "success",
@@ -189,20 +199,20 @@ def refined(model: str, provider: str, sent: int) -> dict[str, Any]:
         "refined_response": "Better.",
         "changed": None,
         "round": 2,
-        "metadata": {**one_call(model, provider, 2 * sent, 2), **totals},
+        "metadata": {**one_call(model, provider, 2 * input_count, 2), **totals},
     }
 
 
 PRICES = {"openai": (1.25e-6, 10e-6), "google": (0.3e-6, 2.5e-6)}
 
 
-def one_call(model: str, provider: str, sent: int, received: int) -> dict[str, Any]:
+def one_call(model: str, provider: str, input_count: int, output_count: int) -> dict[str, Any]:
     per_input, per_output = PRICES[provider]
     return {
         "model": model,
         "provider": provider,
-        "usage": counted(sent, received),
-        "cost_usd": pytest.approx(sent * per_input + received * per_output),
+        "usage": counted(input_count, output_count),
+        "cost_usd": pytest.approx(input_count * per_input + output_count * per_output),
         "response_time_ms": "DURATION",
         "finish_reason": "stop",
     }

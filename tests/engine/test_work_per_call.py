@@ -30,10 +30,10 @@ class Work:
             monkeypatch.setattr(loop, name, self._counted(name, getattr(loop, name)))
 
     def _counted(self, name: str, original: Any) -> Any:
-        def counting(*values: Any, **named: Any) -> Any:
+        def counting(*values: Any, **kwargs: Any) -> Any:
             if self.runs and _is_ours(sys._getframe(1)):
                 self.counts[name] += 1
-            return original(*values, **named)
+            return original(*values, **kwargs)
 
         return counting
 

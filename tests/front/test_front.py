@@ -212,9 +212,9 @@ async def test_modes_of_the_run_folder(home: Path) -> None:
     async with StdioClient(home) as client:
         await client.initialize()
         await client.text("echo")
-    run = home / "run"
-    assert run.stat().st_mode & 0o777 == 0o700
-    for file in run.iterdir():
+    run_folder = home / "run"
+    assert run_folder.stat().st_mode & 0o777 == 0o700
+    for file in run_folder.iterdir():
         assert file.stat().st_mode & 0o777 == 0o600, file
 
 

@@ -24,7 +24,7 @@ async def read(events: Iterable[JobEvent], cursor: str = "0") -> list[tuple[str,
 def consensus_events() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
     """A consensus with a retry, a failure and two phases: its events for a live client, in the store, and for a
     late client."""
-    live, events, stored = Live("job", ("a", "b")), list[JobEvent](), list[JobEvent]()
+    live, events, stored_events = Live("job", ("a", "b")), list[JobEvent](), list[JobEvent]()
 
     class Listener:
         put = staticmethod(events.append)
@@ -35,21 +35,21 @@ def consensus_events() -> tuple[list[JobEvent], list[JobEvent], list[JobEvent]]:
     live.begin("1", "initial")
     for slot, text in (("0", "one "), ("1", "eins "), ("0", "two "), ("0", "bad ")):
         live.text(slot, text)
-    stored += live.unwritten()
+    stored_events += live.unwritten()
     live.restart("0", "retried", "lost", model="a", after="a", keep=8)
     live.text("0", "three \U0001f986 ")
     live.thinking("1", "hm")
     live.text("1", "zwei ")
-    stored += live.unwritten()
+    stored_events += live.unwritten()
     live.finish("0", "p", 1, 10)
     live.fail("1", TimedOut("late"))
     live.phase("refined")
     live.begin("0", "refined")
     live.text("0", "better ")
-    stored += live.unwritten()
+    stored_events += live.unwritten()
     live.text("0", "than before")
     late = live._so_far()
-    return events, stored, late
+    return events, stored_events, late
 
 
 def texts(events: Iterable[JobEvent]) -> dict[str, str]:
@@ -97,15 +97,15 @@ async def test_a_live_stream_is_resumed_at_every_event() -> None:
 
 @pytest.mark.parametrize("source", ["stored", "late"])
 async def test_a_client_of_a_live_stream_goes_on_with_what_is_stored_or_told_late(source: str) -> None:
-    events, stored, late = consensus_events()
-    again = stored if source == "stored" else late
+    events, stored_events, late = consensus_events()
+    again = stored_events if source == "stored" else late
     for position, (cursor, _) in enumerate(await read(events), 1):
         both = [*events[:position], *(event for _, event in await read(again, cursor))]
         expected = texts(events)
         if source == "stored":  # text that was not written yet comes later, if the job continues
-            expected["0"] = max(texts(stored)["0"], texts(events[:position]).get("0", ""), key=len)
+            expected["0"] = max(texts(stored_events)["0"], texts(events[:position]).get("0", ""), key=len)
             if position < len(events) - 1:
-                expected["0"] = texts(stored)["0"]
+                expected["0"] = texts(stored_events)["0"]
         assert texts(both) == expected, position
         seqs = [event.seq for event in both if event.kind not in {"text", "thinking"}]
         assert seqs == sorted(set(seqs)), position
@@ -127,8 +127,8 @@ async def test_another_text_under_the_same_name_is_sent_as_a_whole() -> None:
 
 async def test_a_job_that_is_told_again_from_its_start_repeats_nothing() -> None:
     """Another process took it over while a client followed."""
-    events, stored, _ = consensus_events()
-    both = [event for _, event in await read([*events, *stored])]
+    events, stored_events, _ = consensus_events()
+    both = [event for _, event in await read([*events, *stored_events])]
     assert texts(both) == texts(events)
     assert [event for event in both if event.kind not in {"text", "thinking"}] == [
         event for event in events if event.kind not in {"text", "thinking"}

@@ -172,8 +172,8 @@ async def test_what_the_api_changes_counts_in_the_next_request_of_every_interfac
         base = f"http://127.0.0.1:{await served.ports}"
         async with session.get(f"{base}/v1/models/quick") as model:
             assert model.status == 404
-        async with session.put(f"{base}/api/aliases/quick", json={"model": "gpt-5-nano"}) as put:
-            assert put.status == 200
+        async with session.put(f"{base}/api/aliases/quick", json={"model": "gpt-5-nano"}) as response:
+            assert response.status == 200
         async with session.get(f"{base}/v1/models") as models:
             owners = {row["id"]: row["owned_by"] for row in (await models.json())["data"]}
         assert (owners["quick"], owners["auto"]) == ("alias", "counsel")

@@ -24,7 +24,7 @@ def proxies(**env: str) -> Proxies:
 
 
 @pytest.mark.parametrize(
-    ("peer", "forwarded", "client", "scheme"),
+    ("peer", "forwarded_for", "client", "scheme"),
     [
         ("10.0.0.7", b"203.0.113.9", "203.0.113.9", "https"),
         ("::ffff:10.0.0.7", b"203.0.113.9", "203.0.113.9", "https"),
@@ -37,9 +37,9 @@ def proxies(**env: str) -> Proxies:
     ],
 )
 def test_only_a_trusted_proxy_says_who_its_client_is(
-    peer: str, forwarded: bytes, client: str, scheme: str
+    peer: str, forwarded_for: bytes, client: str, scheme: str
 ) -> None:
-    request = scope(peer, (b"x-forwarded-for", forwarded), (b"x-forwarded-proto", b"http, https"))
+    request = scope(peer, (b"x-forwarded-for", forwarded_for), (b"x-forwarded-proto", b"http, https"))
     proxies(COUNSEL_TRUSTED_PROXIES="10.0.0.0/8, ::1, nonsense").apply(request)
     assert (request["client"][0], request["scheme"]) == (client, scheme)
     assert request.get(FORWARDED, False) is (scheme == "https")

@@ -64,7 +64,7 @@ async def test_a_name_from_the_client_cannot_break_the_header(v1: V1, stream: bo
 
 
 @pytest.mark.parametrize(
-    ("model", "thinking", "sent"),
+    ("model", "thinking", "expected"),
     [
         (GPT, 2_000, "low"),
         (GPT, 10_000, "medium"),
@@ -77,35 +77,38 @@ async def test_a_name_from_the_client_cannot_break_the_header(v1: V1, stream: bo
     ],
 )
 async def test_thinking_that_is_counted_in_tokens_becomes_what_the_vendor_has(
-    v1: V1, fake_api: FakeAPI, model: str, thinking: int, sent: str | None
+    v1: V1, fake_api: FakeAPI, model: str, thinking: int, expected: str | None
 ) -> None:
     about = {"type": "enabled", "budget_tokens": thinking} if thinking else {"type": "disabled"}
     _, reply = await v1.post(MESSAGES, _messages(model, max_tokens=40_000, thinking=about))
     body = fake_api.calls[0].body
-    if sent == "left out":
+    if expected == "left out":
         assert _ignored(reply) == ["thinking"]
-    elif sent is None:
+    elif expected is None:
         assert not {"ignored", "adapted"} & set(reply["counsel"])
     else:
-        assert [(row["setting"], row["sent"]) for row in reply["counsel"]["adapted"]] == [("thinking", sent)]
+        assert [(row["setting"], row["sent"]) for row in reply["counsel"]["adapted"]] == [
+            ("thinking", expected)
+        ]
     if model == GPT:
-        assert body["reasoning"]["effort"] == sent
+        assert body["reasoning"]["effort"] == expected
     if model == GEMINI:
-        assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == int(sent or thinking)
+        assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == int(expected or thinking)
 
 
 @pytest.mark.parametrize(
-    ("model", "sent"), [(GPT, "minimal"), (GEMINI, "128"), (DEEPSEEK, None), (BUDGETED, None), (CLAUDE, None)]
+    ("model", "expected"),
+    [(GPT, "minimal"), (GEMINI, "128"), (DEEPSEEK, None), (BUDGETED, None), (CLAUDE, None)],
 )
 async def test_no_reasoning_is_none_where_the_vendor_can_and_else_the_lowest(
-    v1: V1, fake_api: FakeAPI, model: str, sent: str | None
+    v1: V1, fake_api: FakeAPI, model: str, expected: str | None
 ) -> None:
     _, chat = await v1.post(CHAT, {"model": model, "messages": [USER], "reasoning_effort": "none"})
     for reply in [chat] if model == GPT else [
         chat, (await v1.post(RESPONSES, {"model": model, "input": "x", "reasoning": {"effort": "none"}}))[1]
     ]:  # fmt: skip
         adaptations = [(row["setting"], row["sent"]) for row in reply["counsel"].get("adapted", [])]
-        assert adaptations == ([("thinking", sent)] if sent else [])
+        assert adaptations == ([("thinking", expected)] if expected else [])
         assert _ignored(reply) is None
     for call in fake_api.calls:
         assert not {"thinking", "output_config", "reasoning_effort"} & set(call.body)

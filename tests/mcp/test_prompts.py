@@ -82,8 +82,8 @@ async def test_every_prompt_names_tools_that_exist_and_leaves_no_gap(client: Ses
     await client.initialize()
     for name, prompt in PROMPTS.items():
         arguments = {argument: f"<{argument}>" for argument, _, _ in prompt.arguments}
-        required = {argument: "x" for argument, _, is_required in prompt.arguments if is_required}
-        full, least = await _text(client, name, arguments), await _text(client, name, required)
+        required_arguments = {argument: "x" for argument, _, is_required in prompt.arguments if is_required}
+        full, least = await _text(client, name, arguments), await _text(client, name, required_arguments)
         assert all(value in full for value in arguments.values()), name
         for text in (full, least):
             assert "{" not in text

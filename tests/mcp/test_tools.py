@@ -108,9 +108,9 @@ def test_good_arguments_pass_here_and_in_a_real_validator(tool: str, arguments: 
 def test_a_blank_optional_argument_was_not_given(name: str, blank: Any) -> None:
     tool = TOOLS[name]
     fields_ = {"prompt": "p", "models": ["a"], "model": "m", "continuation_id": "x"}
-    required = {field: fields_[field] for field in tool.required}
+    required_arguments = {field: fields_[field] for field in tool.required}
     optional = {field: blank for field in tool.properties if field not in tool.required}
-    assert argument_schema.check(name, tool.schema, {**required, **optional}) == required
+    assert argument_schema.check(name, tool.schema, {**required_arguments, **optional}) == required_arguments
 
 
 def test_a_blank_field_of_a_member_was_not_given() -> None:

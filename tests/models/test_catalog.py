@@ -103,9 +103,9 @@ def test_the_wires_that_a_row_may_name_are_those_that_exist() -> None:
 
 
 def test_the_shipped_rows_are_sound() -> None:
-    shipped = catalog_rows.shipped()
-    assert not shipped.problems
-    for model in shipped.models.values():
+    shipped_rows = catalog_rows.shipped()
+    assert not shipped_rows.problems
+    for model in shipped_rows.models.values():
         assert set(model.efforts) in (set(), set(EFFORTS)), model.id
         assert bool(model.efforts) == (model.effort_style != "none"), model.id
         assert model.output <= model.context, model.id
@@ -113,8 +113,8 @@ def test_the_shipped_rows_are_sound() -> None:
         assert max(budgets, default=0) < model.output, model.id
         successor = model.options.get("successor")
         if successor and "/" not in successor:
-            assert catalog_rows.fold(successor) in shipped.names, model.id
-    ranks = [model.auto_rank for model in shipped.models.values() if model.auto_rank is not None]
+            assert catalog_rows.fold(successor) in shipped_rows.names, model.id
+    ranks = [model.auto_rank for model in shipped_rows.models.values() if model.auto_rank is not None]
     assert len(ranks) == len(set(ranks))
 
 

@@ -117,7 +117,7 @@ def test_each_wire_sends_the_sampling_settings_that_its_vendor_has(wire: str, na
 
 
 @pytest.mark.parametrize(
-    ("wire", "choice", "sent"),
+    ("wire", "choice", "expected"),
     [
         ("openai_chat", "=look", {"type": "function", "function": {"name": "look"}}),
         ("openai_chat", "required", "required"),
@@ -131,9 +131,10 @@ def test_each_wire_sends_the_sampling_settings_that_its_vendor_has(wire: str, na
         ("gemini", "=look", {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}}),
     ],
 )
-def test_the_choice_of_a_tool(wire: str, choice: str, sent: object) -> None:
+def test_the_choice_of_a_tool(wire: str, choice: str, expected: object) -> None:
     assert (
-        body(wire, exactly(tool_choice=choice))["toolConfig" if wire == "gemini" else "tool_choice"] == sent
+        body(wire, exactly(tool_choice=choice))["toolConfig" if wire == "gemini" else "tool_choice"]
+        == expected
     )
     assert {"tool_choice", "toolConfig"}.isdisjoint(body(wire, exactly()))
 
@@ -198,7 +199,7 @@ def test_anthropics_clients_count_thinking_in_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("thinking", "limit", "sent"),
+    ("thinking", "limit", "expected"),
     [
         (3000, 3001, {"type": "enabled", "budget_tokens": 3000}),
         (3000, 3000, {"type": "enabled", "budget_tokens": 1500}),
@@ -207,21 +208,25 @@ def test_anthropics_clients_count_thinking_in_tokens() -> None:
     ],
 )
 def test_a_budget_leaves_room_for_an_answer_beside_the_thinking(
-    thinking: int, limit: int, sent: Json
+    thinking: int, limit: int, expected: Json
 ) -> None:
     call = replace(exactly(thinking_budget=thinking), output_limit=limit)
     request = body("anthropic", call)
-    assert request["thinking"] == sent
+    assert request["thinking"] == expected
     assert request["max_tokens"] == limit
 
 
-@pytest.mark.parametrize(("asked", "limit", "sent"), [(500, 300, 300), (200, 300, 200), (None, 300, 300)])
+@pytest.mark.parametrize(
+    ("max_output", "limit", "expected"), [(500, 300, 300), (200, 300, 200), (None, 300, 300)]
+)
 @pytest.mark.parametrize(
     ("wire", "field"), [("openai_chat", "max_completion_tokens"), ("openai_responses", "max_output_tokens")]
 )
-def test_a_budget_bounds_the_output(wire: str, field: str, asked: int | None, limit: int, sent: int) -> None:
-    call = replace(exactly(max_output=asked), output_limit=limit)
-    assert body(wire, call, max_tokens_field=field)[field] == sent
+def test_a_budget_bounds_the_output(
+    wire: str, field: str, max_output: int | None, limit: int, expected: int
+) -> None:
+    call = replace(exactly(max_output=max_output), output_limit=limit)
+    assert body(wire, call, max_tokens_field=field)[field] == expected
 
 
 # ── structured output ────────────────────────────────────────────────────────────────────────────────
@@ -263,16 +268,16 @@ def test_a_client_names_its_schema_and_decides_about_strict_mode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("style", "schema", "sent"),
+    ("style", "schema", "expected"),
     [
         ("json_object", STRICT, {"type": "json_object"}),
         ("json_schema", None, {"type": "json_object"}),
         ("none", STRICT, None),
     ],
 )
-def test_what_a_compatible_server_knows_of_json(style: str, schema: Json | None, sent: object) -> None:
+def test_what_a_compatible_server_knows_of_json(style: str, schema: Json | None, expected: object) -> None:
     call = exactly(schema=schema, json_object=True)
-    assert body("openai_chat", call, structured_output=style).get("response_format") == sent
+    assert body("openai_chat", call, structured_output=style).get("response_format") == expected
     assert "response_format" not in body("openai_chat", exactly(), structured_output=style)
 
 
@@ -329,13 +334,13 @@ def test_a_body_of_another_vendors_api_is_translated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "refused"),
+    ("wire", "left_out"),
     [("anthropic", ("temperature", "top_p", "top_k")), ("openai_responses", ("temperature", "top_p"))],
 )
-def test_only_what_the_model_refuses_is_left_out(wire: str, refused: tuple[str, ...]) -> None:
+def test_only_what_the_model_refuses_is_left_out(wire: str, left_out: tuple[str, ...]) -> None:
     request = prepare(wire, native(wire), STUBBORN)
-    assert request.left_out == refused
-    assert set(refused).isdisjoint(request.body)
+    assert request.left_out == left_out
+    assert set(left_out).isdisjoint(request.body)
     assert request.body["metadata"] == {"a": 1}
 
 
@@ -380,18 +385,18 @@ def test_a_paused_answer_is_continued_behind_the_clients_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wire", "sent"),
+    ("wire", "expected"),
     [
         ("anthropic", {"type": "image", "source": {"type": "url", "url": "https://a/b.png"}}),
         ("openai_chat", {"type": "image_url", "image_url": {"url": "https://a/b.png"}}),
         ("openai_responses", {"type": "input_image", "image_url": "https://a/b.png", "detail": "auto"}),
     ],
 )
-def test_an_image_that_the_vendor_fetches(wire: str, sent: Json) -> None:
+def test_an_image_that_the_vendor_fetches(wire: str, expected: Json) -> None:
     call = Call((Turn("user", "look", images=(Image("image/png", b"", url="https://a/b.png"),)),))
     request = body(wire, call, replace(WILLING, vision=True))
     (turn,) = request["input" if wire == "openai_responses" else "messages"]
-    assert sent in [{k: v for k, v in part.items() if k != "cache_control"} for part in turn["content"]]
+    assert expected in [{k: v for k, v in part.items() if k != "cache_control"} for part in turn["content"]]
 
 
 def test_a_compatible_servers_reasoning_goes_back_to_it_alone() -> None:

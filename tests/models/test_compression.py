@@ -19,7 +19,7 @@ def raw(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
 @pytest.mark.parametrize(
-    ("name", "packed"),
+    ("name", "data"),
     [
         ("gzip", gzip.compress(TEXT)),
         ("X-GZIP ", gzip.compress(TEXT)),
@@ -37,9 +37,9 @@ def raw(data: bytes) -> bytes:
         "none",
     ],  # gzip's time stamp is no part of an id
 )
-def test_an_answer_is_unpacked_whatever_its_pieces(name: str, packed: bytes, size: int) -> None:
+def test_an_answer_is_unpacked_whatever_its_pieces(name: str, data: bytes, size: int) -> None:
     decoder = compression.decoder(name)
-    pieces = [packed[start : start + size] for start in range(0, len(packed), size)]
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
     assert b"".join(part for piece in pieces for part in decoder.feed(piece)) == TEXT
 
 

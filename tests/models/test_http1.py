@@ -400,15 +400,15 @@ async def test_of_idle_connections_only_expired_ones_are_closed_and_never_too_ma
 
     monkeypatch.setattr(connection_pool, "MAX_IDLE", 2)
     pool: Any = Pool()
-    old, new, third, other = Idle("a"), Idle("a"), Idle("a"), Idle("b")
-    for connection in (old, new, third, other):
+    old, new, third, other_host = Idle("a"), Idle("a"), Idle("a"), Idle("b")
+    for connection in (old, new, third, other_host):
         pool.keep(connection)
-    assert [each.aborted for each in (old, new, third, other)] == [False, False, True, False]
+    assert [connection.aborted for connection in (old, new, third, other_host)] == [False, False, True, False]
     sweep = pool._sweep
     assert sweep is not None
-    old.expires = other.expires = 0.0
+    old.expires = other_host.expires = 0.0
     pool._close_expired()
-    assert [each.aborted for each in (old, new, other)] == [True, False, True]
+    assert [connection.aborted for connection in (old, new, other_host)] == [True, False, True]
     assert pool._take("b") is None
     assert pool._sweep is not sweep  # one is left: it looks again
     assert pool._take("a") is new

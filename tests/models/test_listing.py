@@ -70,12 +70,12 @@ def test_temperatures_and_successors_of_all_models(tmp_path: Path) -> None:
 def test_the_newest_models_of_each_provider_come_first(tmp_path: Path) -> None:
     full_catalog = catalog(tmp_path)
     rows = full_catalog.models()
-    ordered = listing.newest_first(full_catalog, rows)
-    providers = list(dict.fromkeys(row.model.provider for row in ordered))
+    rows_by_age = listing.newest_first(full_catalog, rows)
+    providers = list(dict.fromkeys(row.model.provider for row in rows_by_age))
     provider_names = [row.provider.name for row in full_catalog.providers() if row.provider.name in providers]
     assert providers == provider_names
     for provider in providers:
-        ids = [row.model.id for row in ordered if row.model.provider == provider]
+        ids = [row.model.id for row in rows_by_age if row.model.provider == provider]
         assert ids == [row.model.id for row in reversed(rows) if row.model.provider == provider]
 
 

@@ -263,10 +263,10 @@ def test_a_server_that_cannot_be_reached_says_how_to_go_on() -> None:
     offline = explained(SERVER, untrusted=False)
     assert offline.fields["unreachable"] is True
     assert "team_offline local" in str(offline.hint)
-    proxied = Endpoint(
+    proxied_endpoint = Endpoint(
         SERVER.provider, "https://t", network=Network(proxy=Proxy("http://p:1", "https_proxy"))
     )
-    through_proxy = explained(proxied, untrusted=False)
+    through_proxy = explained(proxied_endpoint, untrusted=False)
     assert through_proxy.fields["unreachable"] is True
     assert through_proxy.hint == "h", "the hint about the proxy stays"
     wrong = explained(SERVER, untrusted=True)

@@ -162,6 +162,6 @@ def test_a_keychain_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.Monk
         provider_keys.store(openai, KEY, tmp_path, in_keychain=True)
     assert not (tmp_path / ".env").exists()
     (tmp_path / ".env").write_text("OPENAI_API_KEY=keychain:x\n")
-    removed, notes = provider_keys.remove(openai, tmp_path)
-    assert removed == ["OPENAI_API_KEY"]
+    removed_names, notes = provider_keys.remove(openai, tmp_path)
+    assert removed_names == ["OPENAI_API_KEY"]
     assert notes == ["it is locked; the key may still be in the keychain"]

@@ -109,19 +109,19 @@ async def test_a_compressed_answer_is_read_behind_a_proxy() -> None:
         assert await ask("http://api.example/v1", {"HTTP_PROXY": proxy.url}) == "hello"
 
 
-@pytest.mark.parametrize("proxied", [False, True])
-async def test_a_page_in_the_place_of_an_answer_is_named(proxied: bool) -> None:
+@pytest.mark.parametrize("through_proxy", [False, True])
+async def test_a_page_in_the_place_of_an_answer_is_named(through_proxy: bool) -> None:
     """The answer may be a network's login page, or come from a wrong address."""
     page = RawServer(first=b"<html>Log in</html>", kind="text/html; charset=utf-8")
     async with page, FakeProxy(("127.0.0.1", page.port)) as proxy:
-        url = "http://api.example/v1" if proxied else f"{page.url}/v1"
+        url = "http://api.example/v1" if through_proxy else f"{page.url}/v1"
         with pytest.raises(
             UpstreamError, match="Acme answered with text/html instead of a stream"
         ) as excinfo:
             await ask(url, {"HTTP_PROXY": proxy.url})
     assert url in (excinfo.value.hint or "")
     assert excinfo.value.fields["status"] == 200
-    assert len(proxy.requests) == proxied
+    assert len(proxy.requests) == through_proxy
 
 
 @pytest.fixture

@@ -78,29 +78,29 @@ async def ask(
 
 
 @pytest.mark.parametrize(
-    ("reserved", "own", "sent"),
+    ("reserved", "own_limit", "expected"),
     [(100, None, 100), (100, 30, 30), (30, 100, 30), (None, 30, 30), (None, None, None), (1, 0, 0)],
 )
 async def test_no_more_output_is_requested_than_was_reserved(
-    transport: Transport, fake_api: FakeAPI, reserved: int | None, own: int | None, sent: int | None
+    transport: Transport, fake_api: FakeAPI, reserved: int | None, own_limit: int | None, expected: int | None
 ) -> None:
-    await ask(transport, fake_api, Money(reserved), call=replace(HELLO, output_limit=own))
+    await ask(transport, fake_api, Money(reserved), call=replace(HELLO, output_limit=own_limit))
     body = fake_api.last.body
-    assert body.get("max_tokens", body.get("max_completion_tokens")) == sent
+    assert body.get("max_tokens", body.get("max_completion_tokens")) == expected
 
 
 @pytest.mark.parametrize(
-    ("finish", "lowered", "has_notice"),
+    ("finish", "budget", "has_notice"),
     [("length", "the budget of a day", True), ("stop", "the budget of a day", False), ("length", "", False)],
 )
 async def test_an_answer_that_ends_where_its_reservation_does_says_so(
-    transport: Transport, fake_api: FakeAPI, finish: str, lowered: str, has_notice: bool
+    transport: Transport, fake_api: FakeAPI, finish: str, budget: str, has_notice: bool
 ) -> None:
     fake_api.script(finish=finish, text="so far")
-    events = await ask(transport, fake_api, Money(1200, lowered))
+    events = await ask(transport, fake_api, Money(1200, budget))
     notices = [event for event in events if isinstance(event, Notice)]
     assert [notice.text for notice in notices] == (
-        [f"The answer was limited to 1,200 tokens by {lowered}."] if has_notice else []
+        [f"The answer was limited to 1,200 tokens by {budget}."] if has_notice else []
     )
     assert all(notice.data == {"output_limit": 1200} for notice in notices)
     assert "".join(event.delta for event in events if isinstance(event, Text)) == "so far"
@@ -197,13 +197,13 @@ async def test_every_request_needs_its_permit(transport: Transport, fake_api: Fa
     assert len(fake_api.calls) == 1
 
 
-@pytest.mark.parametrize(("left", "connect"), [(None, 10.0), (60.0, 3.0), (2.0, 2.0), (-5.0, 1.5)])
+@pytest.mark.parametrize(("seconds_left", "connect"), [(None, 10.0), (60.0, 3.0), (2.0, 2.0), (-5.0, 1.5)])
 async def test_a_connection_may_take_as_long_as_the_next_model_can_wait(
-    left: float | None, connect: float, monkeypatch: pytest.MonkeyPatch
+    seconds_left: float | None, connect: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
     now = loop.time()
     monkeypatch.setattr(loop, "time", lambda: now)
-    call = replace(HELLO, hurry=None if left is None else now + left)
+    call = replace(HELLO, hurry=None if seconds_left is None else now + seconds_left)
     assert retries.attempt_limits(Limits(connect=10.0), call).connect == pytest.approx(connect)
     assert retries.attempt_limits(Limits(connect=1.0), call).connect == 1.0

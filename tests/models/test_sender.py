@@ -89,9 +89,9 @@ def response(outcome: object) -> tuple[_AiohttpResponse, list[str], Content]:
 
 async def test_a_response_is_read_until_its_deadline() -> None:
     now = asyncio.get_running_loop().time()
-    read, _, _ = response(b"abc")
-    assert (read.status, read.headers, read.content_type) == (200, {"a": "b"}, "text/plain")
-    assert await read.readany(now + 5) == b"abc"
+    reader, _, _ = response(b"abc")
+    assert (reader.status, reader.headers, reader.content_type) == (200, {"a": "b"}, "text/plain")
+    assert await reader.readany(now + 5) == b"abc"
     with pytest.raises(http1.DeadlineExceeded):
         await response(None)[0].readany(now + 0.01)
     with pytest.raises(http1.Disconnected, match="cut"):
@@ -100,9 +100,9 @@ async def test_a_response_is_read_until_its_deadline() -> None:
 
 @pytest.mark.parametrize(("at_end", "ends"), [(True, ["release"]), (False, ["close"])])
 def test_only_a_connection_whose_response_is_complete_is_kept(at_end: bool, ends: list[str]) -> None:
-    read, calls, content = response(b"")
+    reader, calls, content = response(b"")
     content.at_end = at_end
-    read.close()
+    reader.close()
     assert calls == ends
 
 

@@ -41,9 +41,9 @@ ABOUT = {
 }
 
 
-def joined(home: Path, about: Any = ABOUT, *, asked: bool = True, **env: str) -> Settings:
+def joined(home: Path, about: Any = ABOUT, *, has_asked: bool = True, **env: str) -> Settings:
     team_login.write(home, URL, "csl_" + "x" * 40, about)
-    if not asked:
+    if not has_asked:
         (home / team_login.MODELS_FILE).unlink()
     return settings.load({"COUNSEL_HOME": str(home), **env})
 
@@ -56,8 +56,8 @@ def test_questions_go_to_the_server_with_its_own_names(tmp_path: Path) -> None:
     assert target.endpoint.model_name == "openai/gpt-5"
     assert target.endpoint.key == "csl_" + "x" * 40
     assert target.endpoint.provider.label == "The team server team.example"
-    renamed = catalog.resolve("opus-4.1")
-    assert renamed.endpoint.model_name == "anthropic/claude-opus-4-1-20250805", (
+    route = catalog.resolve("opus-4.1")
+    assert route.endpoint.model_name == "anthropic/claude-opus-4-1-20250805", (
         "the server has another name for it"
     )
     assert catalog.team == "team.example"
@@ -93,7 +93,7 @@ def test_ids_that_no_catalog_lists_are_for_providers_that_are_open(tmp_path: Pat
 
 
 def test_without_a_list_the_server_decides(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path, asked=False))
+    catalog = Catalog.load(joined(tmp_path, has_asked=False))
     assert catalog.resolve("gpt-5-mini").endpoint.model_name == "openai/gpt-5-mini"
     assert catalog.resolve("grok-4").endpoint.base_url == URL
 

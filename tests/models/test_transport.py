@@ -246,7 +246,7 @@ async def test_dialects_of_errors(
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "kind", "most", "provided"),
+    ("status", "body", "kind", "most", "provided_tokens"),
     [
         (400, {"error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."},
          "context", 131072, 537812),
@@ -280,10 +280,10 @@ async def test_dialects_of_errors(
     ],
 )  # fmt: skip
 def test_what_the_vendors_errors_mean(
-    status: int, body: Any, kind: str, most: int | None, provided: int | None
+    status: int, body: Any, kind: str, most: int | None, provided_tokens: int | None
 ) -> None:
     report = parse_error(status, body)
-    assert (report.kind, report.max_tokens, report.provided_tokens) == (kind, most, provided)
+    assert (report.kind, report.max_tokens, report.provided_tokens) == (kind, most, provided_tokens)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "code", "begins", "hint", "told"),
+    ("kind", "fields", "code", "begins", "hint", "expected_fields"),
     [
         ("auth", {"status": 401}, "AUTHENTICATION_FAILED", "OpenAI refused the key: no", "Check OPENAI_API_KEY. Keys: https://", {"provider": "openai", "status": 401}),
         ("not_found", {"status": 404}, "MODEL_NOT_FOUND", "OpenAI has no model gpt-5-wire: no", "`counsel models`", {"provider": "openai", "model": "gpt-5"}),
@@ -200,7 +200,7 @@ def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
     ],
 )  # fmt: skip
 def test_each_kind_is_an_error_with_its_hint_and_fields(
-    kind: str, fields: dict[str, Any], code: str, begins: str, hint: str, told: dict[str, Any]
+    kind: str, fields: dict[str, Any], code: str, begins: str, hint: str, expected_fields: dict[str, Any]
 ) -> None:
     failure = error(kind, **fields)
     document = failure.as_dict()
@@ -208,7 +208,7 @@ def test_each_kind_is_an_error_with_its_hint_and_fields(
     assert document["error"].startswith(begins)
     assert document["hint"].startswith(hint)
     assert document["partial"] == "so far"
-    assert told.items() <= document.items()
+    assert expected_fields.items() <= document.items()
 
 
 def test_a_vendor_without_a_message_is_not_quoted() -> None:

@@ -51,11 +51,11 @@ def target(shape: Shape, fake: FakeAPI) -> Target:
 
 
 async def read(
-    transport: Transport, to: Target, call: Call, *, pushed: bool = False
+    transport: Transport, to: Target, call: Call, *, events_only: bool = False
 ) -> tuple[dict[str, Any], CounselError | None]:
     answer: dict[str, Any] = {"text": "", "thinking": "", "sources": [], "calls": []}
     usage, error = Usage(), None
-    if pushed:
+    if events_only:
         call = replace(call, push=lambda delta: bool(answer.update(text=answer["text"] + delta) or True))
     try:
         async for event in transport.stream(call, to.model, to.endpoint):
@@ -96,7 +96,7 @@ async def test_a_shape_is_read_as_stated(
 ) -> None:
     shape.play(fake_api, split=split)
     call = Call((Turn("user", "Where?"),), tokens=SENT)
-    answer, error = await read(transport, target(shape, fake_api), call, pushed=pushed)
+    answer, error = await read(transport, target(shape, fake_api), call, events_only=pushed)
     expected: dict[str, Any] = {
         "text": "",
         "thinking": "",

@@ -85,9 +85,9 @@ def test_rows_may_add_fields_and_headers(wire: str) -> None:
     assert request.body["extra"] == 1
 
 
-@pytest.mark.parametrize(("wish", "sent"), [(None, 0.5), (0.0, 0.0), (1.9, 1.0)])
-def test_temperature_is_clamped(wish: float | None, sent: float) -> None:
-    assert prepare("openai_chat", asking(temperature=wish)).body["temperature"] == sent
+@pytest.mark.parametrize(("wish", "expected"), [(None, 0.5), (0.0, 0.0), (1.9, 1.0)])
+def test_temperature_is_clamped(wish: float | None, expected: float) -> None:
+    assert prepare("openai_chat", asking(temperature=wish)).body["temperature"] == expected
 
 
 # ── Anthropic ──
@@ -359,8 +359,8 @@ def test_gemini_searches_beside_tools_as_google_demands() -> None:
         assert "toolConfig" not in prepare("gemini", call, model, search_with_tools=True).body
 
 
-@pytest.mark.parametrize(("wish", "sent"), [(0, 0), (128, 512), (2_048, 2_048), (99_999, 24_576)])
-def test_a_thinking_budget_is_one_that_the_model_takes(wish: int, sent: int) -> None:
+@pytest.mark.parametrize(("wish", "expected"), [(0, 0), (128, 512), (2_048, 2_048), (99_999, 24_576)])
+def test_a_thinking_budget_is_one_that_the_model_takes(wish: int, expected: int) -> None:
     model = Model(
         "lite",
         "google",
@@ -370,7 +370,7 @@ def test_a_thinking_budget_is_one_that_the_model_takes(wish: int, sent: int) -> 
         options={"thinking_range": [512, 24_576]},
     )
     body = prepare("gemini", HELLO, model).body
-    assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == sent
+    assert body["generationConfig"]["thinkingConfig"]["thinkingBudget"] == expected
 
 
 def test_an_answer_is_not_repeated_when_a_gateway_counts_otherwise() -> None:
@@ -398,20 +398,20 @@ def test_an_item_to_which_a_gateway_gives_another_id_at_the_end_is_kept_once() -
     assert finished.native == [message, search]
 
 
-@pytest.mark.parametrize("arrived", [["first"], ["second"], ["first", "second"], []])
-def test_messages_that_the_last_event_alone_has_are_not_taken_for_others(arrived: list[str]) -> None:
+@pytest.mark.parametrize("arrived_ids", [["first"], ["second"], ["first", "second"], []])
+def test_messages_that_the_last_event_alone_has_are_not_taken_for_others(arrived_ids: list[str]) -> None:
     """A gateway leaves out the events of some items; the text of the other items is not taken for theirs."""
 
     def message(name: str, text: str) -> Json:
         return {"type": "message", "id": name, "content": [{"type": "output_text", "text": text}]}
 
-    thought: Json = {"type": "reasoning", "id": "rs", "summary": []}
+    reasoning: Json = {"type": "reasoning", "id": "rs", "summary": []}
     search: Json = {"type": "web_search_call", "id": "ws"}
-    output = [thought, message("first", "One."), search, message("second", "Two.")]
+    output = [reasoning, message("first", "One."), search, message("second", "Two.")]
     events: list[Json] = [
         {"type": "response.output_item.done", "output_index": index, "item": item}
         for index, item in enumerate(output)
-        if item["id"] in {"ws", *arrived}
+        if item["id"] in {"ws", *arrived_ids}
     ]
     events.append({"type": "response.completed", "response": {"output": output}})
     text, _, finished = pieces_of("openai_responses", *events)
@@ -432,8 +432,10 @@ def test_a_call_that_only_the_last_event_has_is_made_once() -> None:
     assert [event.call.id for event in events if isinstance(event, ToolUse)] == ["c", "d"]
 
 
-@pytest.mark.parametrize(("title", "shown"), [("1", "https://x"), (None, "https://x"), ("A page", "A page")])
-def test_a_source_without_a_title_is_shown_by_its_address(title: str | None, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("title", "expected"), [("1", "https://x"), (None, "https://x"), ("A page", "A page")]
+)
+def test_a_source_without_a_title_is_shown_by_its_address(title: str | None, expected: str) -> None:
     note = {"type": "url_citation", "url": "https://x", "title": title}
     (notice,) = (
         WIRES["openai_responses"]
@@ -441,7 +443,7 @@ def test_a_source_without_a_title_is_shown_by_its_address(title: str | None, sho
         .feed("", json.dumps({"type": "response.output_text.annotation.added", "annotation": note}))
     )
     assert isinstance(notice, Notice)
-    assert notice.text == shown
+    assert notice.text == expected
 
 
 @pytest.mark.parametrize(
@@ -466,11 +468,11 @@ def test_a_source_without_a_title_is_shown_by_its_address(title: str | None, sho
     ],
     ids=["openai_chat", "openai_responses", "anthropic", "gemini"],
 )
-@pytest.mark.parametrize("stated", [True, False], ids=["null", "left_out"])
+@pytest.mark.parametrize("is_stated", [True, False], ids=["null", "left_out"])
 def test_counts_that_a_server_does_not_state_are_zero(
-    wire: str, counts: str, event: str, stated: bool
+    wire: str, counts: str, event: str, is_stated: bool
 ) -> None:
-    usage = json.dumps({"other": 7, **dict.fromkeys(counts.split() if stated else ())})
+    usage = json.dumps({"other": 7, **dict.fromkeys(counts.split() if is_stated else ())})
     message = event.replace("'", '"').replace("COUNTS", usage)
     (report,) = WIRES[wire].reader().feed(json.loads(message).get("type", ""), message)
     assert report == UsageReport(Usage())

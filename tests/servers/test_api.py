@@ -193,16 +193,16 @@ def test_python_must_name_agents_in_a_list(agents: Any, user: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "unused"),
+    ("server", "unused_field"),
     [
         (Server("x", command="c", url="http://127.0.0.1:9/", headers={"A": "b"}), "url, headers"),
         (Server("x", "http", url="http://127.0.0.1:9/", command="c", env={"A": "b"}), "command, env"),
     ],
 )
-def test_fields_that_are_not_used_are_named(server: Server, unused: str, user: User) -> None:
+def test_fields_that_are_not_used_are_named(server: Server, unused_field: str, user: User) -> None:
     applied = user.servers().add([server], ["claude", "codex"])
     for row in applied.plan.results:
-        assert f"ignores {unused} with the transport" in row.warnings[0]
+        assert f"ignores {unused_field} with the transport" in row.warnings[0]
 
 
 async def test_pasted_text(http: httpx2.AsyncClient, user: User) -> None:

@@ -311,8 +311,8 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: Use
 
 
 @pytest.mark.thorough  # servers that do not want to end: five seconds each
-@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_end_it_ends_the_servers_first(told: signal.Signals, user: User) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_end_it_ends_the_servers_first(signal_number: signal.Signals, user: User) -> None:
     """One server ends at once, the other does not: the wait for the second must not be cut short."""
     pids = user.home / "pids"
     os.mkfifo(pids)
@@ -326,7 +326,7 @@ def test_asked_to_end_it_ends_the_servers_first(told: signal.Signals, user: User
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         with pids.open() as lines:
             server_pids = [int(lines.readline()), int(lines.readline())]
-        process.send_signal(told)
+        process.send_signal(signal_number)
         process.communicate()
     assert process.returncode == 130
     for pid in server_pids:

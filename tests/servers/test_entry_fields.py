@@ -111,7 +111,7 @@ def variants(entry: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for key in (*entry, *(name for name in extra if name not in entry)):
         names = ("missing", "null", "text") if key in {*extra, "note", "type"} else VALUES
         for name, value in ((name, VALUES[name]) for name in names):
-            without = {other: content for other, content in entry.items() if other != key}
+            without = {name: content for name, content in entry.items() if name != key}
             yield f"{key}: {name}", without if value is GONE else {**entry, key: value}
     for kind in ("sse", "streamable-http", "streamableHttp", "stdio", "http", "local", "remote"):
         yield f"type: {kind}", {**entry, "type": kind}

@@ -103,8 +103,8 @@ def test_removing_the_only_server_takes_the_table_that_adding_made(
 @every_client
 def test_from_every_client_to_every_other(agent: str, user: User) -> None:
     user.counsel("add", "x", "-a", agent, "-e", "A=1", "--", "c", "one")
-    others = [name for name in WITH_SERVERS if name != agent]
-    user.counsel("copy", "x", "--from", agent, "--to", ",".join(others))
+    other_agents = [name for name in WITH_SERVERS if name != agent]
+    user.counsel("copy", "x", "--from", agent, "--to", ",".join(other_agents))
     rows = user.json("list")["servers"]
     assert {row["agent"] for row in rows} == set(WITH_SERVERS)
     assert all(row["drift"] == [] and row["env"] == {"A": "1"} for row in rows)
@@ -118,11 +118,13 @@ def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -
     (user.home / ".config" / "Code" / "User").mkdir(parents=True)  # used, with no program on PATH
     reply = user.json("add", "x", "--everywhere", "--", "c")
     assert {row["agent"] for row in reply["results"]} == {"claude", "vscode"}
-    others = [name for name in WITH_SERVERS if name not in ("claude", "vscode")]
-    assert reply["left_out"] == others
+    absent_agents = [name for name in WITH_SERVERS if name not in ("claude", "vscode")]
+    assert reply["left_out"] == absent_agents
     assert not (user.home / ".codex").exists()
     user.counsel("add", "y", "--everywhere", "--", "c")
-    assert f"left out, not found here: {', '.join(AGENTS[name].label for name in others)} (" in user.err
+    assert (
+        f"left out, not found here: {', '.join(AGENTS[name].label for name in absent_agents)} (" in user.err
+    )
     head = user.counsel("list").splitlines()[1].split()
     assert head == ["SERVER", "CLAUDE", "VSCODE", "TARGET", "NOTES"]
     user.counsel("add", "y", "-a", "codex", "--", "c")  # a name always works

@@ -68,14 +68,14 @@ def test_codex(case: str, server: Server, scope: str, user: User) -> None:
 def test_codex_keeps_what_the_client_would_lose(user: User) -> None:
     """The client's own `add` drops the comments inside mcp_servers; everything else is the same."""
     before = golden("codex", "remove", "home", ".codex", "config.toml")
-    commented = before.replace('command = "python3"', 'command = "python3" # mine')
-    user.write("codex", commented)
+    file_text = before.replace('command = "python3"', 'command = "python3" # mine')
+    user.write("codex", file_text)
     user.servers().add([PLAIN], ["codex"])
     expected = golden("codex", "preserve-replace", "home", ".codex", "config.toml")
     assert user.file("codex").read_text().replace(" # mine", "") == expected
     assert "# mine" in user.file("codex").read_text()
     user.servers().remove("x", ["codex"])
-    assert user.file("codex").read_text() == commented
+    assert user.file("codex").read_text() == file_text
     user.servers().remove("old", ["codex"])
     assert user.file("codex").read_text() == golden("codex", "remove-last", "home", ".codex", "config.toml")
 

@@ -238,11 +238,11 @@ def test_a_masked_script_comes_back_as_the_script(agent: str, user: User) -> Non
 
 
 @pytest.mark.parametrize(
-    ("agent", "written"),
+    ("agent", "reference"),
     [("opencode", "{env:PORT}"), ("vscode", "${env:PORT}"), ("cursor", "${env:PORT}"), ("gemini", "$PORT")],
 )
-def test_another_argument_leaves_a_shells_script_as_it_is(agent: str, written: str, user: User) -> None:
-    args = ["-c", f"echo {written} ${{f}}", "old"]
+def test_another_argument_leaves_a_shells_script_as_it_is(agent: str, reference: str, user: User) -> None:
+    args = ["-c", f"echo {reference} ${{f}}", "old"]
     entry: dict[str, Any] = {"command": "sh", "args": args}
     if agent == "opencode":
         entry = {"type": "local", "command": ["sh", *args]}

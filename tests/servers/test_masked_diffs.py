@@ -12,13 +12,13 @@ SECRET = "pässword-0123456789"
 
 
 @pytest.mark.parametrize(
-    "quoted", [json.dumps(SECRET), json.dumps(SECRET, ensure_ascii=False), f"'{SECRET}'"]
+    "literal", [json.dumps(SECRET), json.dumps(SECRET, ensure_ascii=False), f"'{SECRET}'"]
 )
-def test_an_arguments_value_is_masked_however_it_is_quoted(quoted: str) -> None:
+def test_an_arguments_value_is_masked_however_it_is_quoted(literal: str) -> None:
     documents = [{"servers": [{"args": ["--api-key", SECRET, "--port", "80"]}]}, {"args": ["a", 3]}]
-    diff = masked_diff(f'+    "--api-key",\n+    {quoted},\n+    "80"\n', documents)
+    diff = masked_diff(f'+    "--api-key",\n+    {literal},\n+    "80"\n', documents)
     assert "0123456789" not in diff
-    assert diff.count(quoted[0]) >= 2
+    assert diff.count(literal[0]) >= 2
     assert '"80"' in diff
 
 

@@ -120,7 +120,7 @@ def test_literal_secrets_are_warned_about_and_masked(user: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "seen"),
+    ("arguments", "expected"),
     [
         (("--header", "X-Api-Key: abcdefghijkl"), ("--header", "X-Api-Key: ab…kl")),
         (("--header", "Authorization: Bearer abcdefghijkl"), ("--header", "Authorization: Bearer ab…kl")),
@@ -131,12 +131,12 @@ def test_literal_secrets_are_warned_about_and_masked(user: User) -> None:
     ],
 )
 def test_secrets_inside_arguments_are_masked(
-    arguments: tuple[str, ...], seen: tuple[str, ...], user: User
+    arguments: tuple[str, ...], expected: tuple[str, ...], user: User
 ) -> None:
     url = "postgres://u:pppppppp@h/d"
     user.counsel("add", "x", "-a", "cursor", "-e", f"DATABASE_URL={url}", "--", "c", *arguments)
     row = user.json("list")["servers"][0]
-    assert row["args"] == list(seen)
+    assert row["args"] == list(expected)
     assert row["env"] == {"DATABASE_URL": "postgres://u:…@h/d"}
     assert user.json("list", "--reveal")["servers"][0]["args"] == list(arguments)
 

@@ -23,8 +23,8 @@ def planned(before: str | None, after: str | None) -> PlannedWrite:
     )
 
 
-def numbered(count: int, **changed: str) -> str:
-    return "".join(f"{changed.get(f'l{n}', f'line {n}')}\n" for n in range(1, count + 1))
+def numbered(count: int, **changed_lines: str) -> str:
+    return "".join(f"{changed_lines.get(f'l{n}', f'line {n}')}\n" for n in range(1, count + 1))
 
 
 def lines(text: str) -> list[str]:

@@ -154,8 +154,8 @@ def another_user() -> Iterator[None]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="root becomes another user for this; others cannot")
-@pytest.mark.parametrize("spoiled", ["folder", "file"])
-def test_no_permission(spoiled: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("read_only", ["folder", "file"])
+def test_no_permission(read_only: str, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's home in which one file or folder belongs to root."""
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders cannot be entered by another user
         Path(folder).chmod(0o755)
@@ -169,9 +169,9 @@ def test_no_permission(spoiled: str, user: User, monkeypatch: pytest.MonkeyPatch
         file = user.write("gemini", '{"theme": "x"}')
         for path in (user.home, user.project, *user.home.rglob("*")):
             os.chown(path, NO_OWNER, NO_OWNER)
-        spoil = file if spoiled == "file" else file.parent
+        spoil = file if read_only == "file" else file.parent
         os.chown(spoil, 0, 0)
-        spoil.chmod(0o644 if spoiled == "file" else 0o755)
+        spoil.chmod(0o644 if read_only == "file" else 0o755)
         with another_user():
             reply = user.json("add", "new", "--everywhere", "--", "c", code=1)
         assert reply["code"] == "FILE_NOT_ALLOWED"

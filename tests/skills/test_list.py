@@ -134,14 +134,14 @@ def test_the_reason_is_a_sentence(user: User) -> None:
 def test_duplicates_name_the_one_that_is_used(user: User) -> None:
     twin = add_skill(user, "~/.claude", "twin")
     add_skill(user, ".claude", "twin")
-    shadowed = next(
+    shadowed_skill = next(
         skill
         for skill in user.run("list", "--agent", "claude", "--json").json["skills"]
         if not skill["accepted"]
     )
-    assert shadowed["scope"] == "project"
-    assert shadowed["shadowed_by"] == str(twin / "SKILL.md")
-    assert "duplicate" in shadowed["problems"][0]
+    assert shadowed_skill["scope"] == "project"
+    assert shadowed_skill["shadowed_by"] == str(twin / "SKILL.md")
+    assert "duplicate" in shadowed_skill["problems"][0]
 
 
 def test_links_and_loops_and_pipes(user: User, tmp_path: Path) -> None:

@@ -112,8 +112,8 @@ def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
     }
 
 
-def _place(path: Path, doubled: bool) -> Path:
-    return path.parents[1] if doubled else path
+def _place(path: Path, is_nested: bool) -> Path:
+    return path.parents[1] if is_nested else path
 
 
 def _last_line(name: str) -> str:

@@ -80,7 +80,7 @@ def test_a_good_skill_has_four_good_findings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "advice"),
     [
         ("\ufeff" + good(), "byte-order mark"),
         ("text", "frontmatter is missing"),
@@ -88,10 +88,10 @@ def test_a_good_skill_has_four_good_findings() -> None:
         ("---\nname: [a\n---\n", "not valid YAML"),
     ],
 )
-def test_a_bad_header_is_a_finding_with_what_to_do(text: str, what: str) -> None:
+def test_a_bad_header_is_a_finding_with_what_to_do(text: str, advice: str) -> None:
     finding = findings(text)["frontmatter"]
     assert not finding.ok
-    assert what in finding.message
+    assert advice in finding.message
     assert finding.fix
 
 

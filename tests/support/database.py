@@ -91,11 +91,11 @@ def slow_disk(engine: Engine) -> Iterator[None]:
     """Nothing is written until the block ends."""
     go_on: threading.Event | asyncio.Event
     if isinstance(engine.store, SqliteStore):
-        go_on = blocked = threading.Event()
-        engine.store.database.soon(lambda _: blocked.wait())
+        go_on = release = threading.Event()
+        engine.store.database.soon(lambda _: release.wait())
     else:
-        go_on = waited = asyncio.Event()
-        postgres(engine).database.write(lambda _: waited.wait())
+        go_on = release_write = asyncio.Event()
+        postgres(engine).database.write(lambda _: release_write.wait())
     try:
         yield
     finally:

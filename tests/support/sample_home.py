@@ -64,7 +64,7 @@ def skill(folder: Path, description: str, text: str, **fields: str) -> Path:
 
 def skills(home: Path, project: Path) -> None:
     """Skills that are shared, copied with a difference, refused by some agents, from a plugin, and from the project."""
-    claude, shared = home / ".claude" / "skills", home / ".agents" / "skills"
+    claude, shared_folder = home / ".claude" / "skills", home / ".agents" / "skills"
     release = skill(
         claude / "release",
         "Makes a release with checks, notes, a tag and archives. Use when a version is to be published.",
@@ -73,10 +73,14 @@ def skills(home: Path, project: Path) -> None:
     ).parent
     write(release / "scripts" / "check.sh", "#!/bin/sh\nmake check\n")
     write(release / "references" / "versions.md", "# Versions\n\nWe use semantic versions.\n")
-    shared.mkdir(parents=True, exist_ok=True)
-    (shared / "release").symlink_to(release)
+    shared_folder.mkdir(parents=True, exist_ok=True)
+    (shared_folder / "release").symlink_to(release)
     skill(claude / "code-review", "Reviews a diff for bugs, risks and missing tests.", REVIEW)
-    skill(shared / "code-review", "Reviews a diff for bugs and risks.", REVIEW.replace("**bugs**", "bugs"))
+    skill(
+        shared_folder / "code-review",
+        "Reviews a diff for bugs and risks.",
+        REVIEW.replace("**bugs**", "bugs"),
+    )
     skill(claude / "incident-report", "Incident reports: what happened, why, and what we change", INCIDENT)
     skill(claude / "sql-style", "", "Write keywords in capitals.\n")
     skill(

@@ -147,8 +147,8 @@ def ask(console: Console, pace: float = 0.0) -> dict[str, str]:
         vendors.script(text=answer, contains=question, times=None, latency=seconds * pace, usage=usage)
         jobs.append(console.ask(question, model=model))
     consensus = console.ask("Monolith or services, for a team of five?", models=list(MEMBERS))
-    failed = console.ask("This one is refused.")
-    for job in (*jobs, consensus, failed):
+    failed_job = console.ask("This one is refused.")
+    for job in (*jobs, consensus, failed_job):
         console.api("GET", f"/api/jobs/{job}/events", parse=False)  # ends with the job
     conversation = console.api("GET", f"/api/jobs/{stable}")["result"]["continuation"]["id"]
-    return {"conversation": conversation, "job": stable, "consensus": consensus, "failed": failed}
+    return {"conversation": conversation, "job": stable, "consensus": consensus, "failed": failed_job}

@@ -82,7 +82,7 @@ class Outcome:
 
 
 def examine(
-    read: Callable[[str], Rows],
+    query: Callable[[str], Rows],
     requests: Sequence[dict[str, Any]],
     submissions: Sequence[Submission],
     programs: Mapping[int, str],
@@ -91,16 +91,16 @@ def examine(
     outcome = Outcome()
     jobs = {
         row[0]: row[1:]
-        for row in read(
+        for row in query(
             "SELECT id, status, attempt, finished, conversation, turn, result, error FROM counsel.jobs"
         )
     }
     _ends(outcome, jobs, submissions)
-    _messages(outcome, read, jobs, submissions)
-    outcome.problems += [f"a stale write: {row[0]}" for row in read("SELECT what FROM public.stale")]
-    _writers(outcome, read, programs)
-    _calls(outcome, read, requests, jobs, submissions)
-    _followers(outcome, read, jobs, submissions)
+    _messages(outcome, query, jobs, submissions)
+    outcome.problems += [f"a stale write: {row[0]}" for row in query("SELECT what FROM public.stale")]
+    _writers(outcome, query, programs)
+    _calls(outcome, query, requests, jobs, submissions)
+    _followers(outcome, query, jobs, submissions)
     outcome.numbers |= {
         "jobs": len(submissions),
         "adopted": sum(row[1] > 1 for row in jobs.values()),
@@ -130,11 +130,11 @@ def _ends(outcome: Outcome, jobs: dict[str, Any], submissions: Sequence[Submissi
 
 
 def _messages(
-    outcome: Outcome, read: Callable[[str], Rows], jobs: dict[str, Any], submissions: Sequence[Submission]
+    outcome: Outcome, query: Callable[[str], Rows], jobs: dict[str, Any], submissions: Sequence[Submission]
 ) -> None:
     """Each job's turn is in its conversation exactly once, and turns are in the order of their questions."""
     turns: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for conversation, role, job in read(
+    for conversation, role, job in query(
         "SELECT conversation, role, job FROM counsel.messages ORDER BY conversation, n"
     ):
         turns[conversation].append((job, role))
@@ -147,9 +147,9 @@ def _messages(
             outcome.problems.append(f"{conversation}: turns {turns[conversation]} instead of {ids}")
 
 
-def _writers(outcome: Outcome, read: Callable[[str], Rows], programs: Mapping[int, str]) -> None:
+def _writers(outcome: Outcome, query: Callable[[str], Rows], programs: Mapping[int, str]) -> None:
     """Only a job's owner wrote its events and its end."""
-    for owner, program in read("SELECT owner, program FROM public.writers"):
+    for owner, program in query("SELECT owner, program FROM public.writers"):
         number = owner.partition("-")[0]
         owner_program = programs.get(int(number)) if number else None
         if owner_program != program:
@@ -158,7 +158,7 @@ def _writers(outcome: Outcome, read: Callable[[str], Rows], programs: Mapping[in
 
 def _calls(
     outcome: Outcome,
-    read: Callable[[str], Rows],
+    query: Callable[[str], Rows],
     requests: Sequence[dict[str, Any]],
     jobs: dict[str, Any],
     submissions: Sequence[Submission],
@@ -167,29 +167,32 @@ def _calls(
     call once; turns run one after another.
     """
     offset = clock()
-    stored: dict[tuple[str, str], float] = {}
-    committed = "extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8"
-    for job, key, at in read(f"SELECT job, key, {committed} FROM counsel.calls"):
-        stored[job, key] = at
+    stored_at: dict[tuple[str, str], float] = {}
+    commit_time = "extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8"
+    for job, key, at in query(f"SELECT job, key, {commit_time} FROM counsel.calls"):
+        stored_at[job, key] = at
     by_call: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for request in requests:
         by_call[_call(request, submissions)].append(request)
-    repeated = 0
+    repeat_count = 0
     for (job, key), call_requests in by_call.items():
         if job not in jobs:
             outcome.problems.append(f"a request of no job: {key}")
             continue
-        finished = sum(request["state"] == "finished" for request in call_requests)
-        repeated += finished - 1 if finished > 1 else 0
+        finished_count = sum(request["state"] == "finished" for request in call_requests)
+        repeat_count += finished_count - 1 if finished_count > 1 else 0
         if len(call_requests) > jobs[job][1]:
             outcome.problems.append(
                 f"{job}: {len(call_requests)} requests for {key} in {jobs[job][1]} attempts"
             )
-        for until, description in ((stored.get((job, key)), f"its reply {key}"), (jobs[job][2], "its end")):
+        for until, description in (
+            (stored_at.get((job, key)), f"its reply {key}"),
+            (jobs[job][2], "its end"),
+        ):
             late = [request for request in call_requests if until and request["at"] + offset > until + MARGIN]
             if late:
                 outcome.problems.append(f"{job}: {len(late)} requests after {description} was stored")
-    outcome.numbers["replies that were lost with their process and asked again"] = repeated
+    outcome.numbers["replies that were lost with their process and asked again"] = repeat_count
     outcome.numbers["requests that were cut off"] = sum(r["state"] != "finished" for r in requests)
     _order(outcome, by_call, jobs, submissions, offset)
 
@@ -216,7 +219,7 @@ def _order(
             if starts and jobs[earlier][2] and min(starts) < jobs[earlier][2] - SKEW:
                 outcome.problems.append(f"{later} was sent before {earlier} had ended")
         for number, job in enumerate(job_order):
-            before = [prompts[other] for other in job_order[:number] if other in prompts]
+            before = [prompts[job] for job in job_order[:number] if job in prompts]
             for request in call_requests[job]:
                 text = json.dumps(request["body"])
                 if [text.count(prompt) for prompt in before] != [2] * len(before):  # asked, and answered
@@ -239,17 +242,17 @@ def _call(request: dict[str, Any], submissions: Sequence[Submission]) -> tuple[s
 
 
 def _followers(
-    outcome: Outcome, read: Callable[[str], Rows], jobs: dict[str, Any], submissions: Sequence[Submission]
+    outcome: Outcome, query: Callable[[str], Rows], jobs: dict[str, Any], submissions: Sequence[Submission]
 ) -> None:
     """Each follower saw every stored event once, its job's end once, and the complete text."""
-    stored: dict[str, set[tuple[int, str, str]]] = defaultdict(set)
-    for job, *event in read(
+    stored_events: dict[str, set[tuple[int, str, str]]] = defaultdict(set)
+    for job, *event in query(
         "SELECT job, seq, kind, slot FROM counsel.events WHERE kind NOT IN ('text', 'thinking')"
     ):
-        stored[job] |= {tuple(event)} if event[1] not in ENDS else set()
+        stored_events[job] |= {tuple(event)} if event[1] not in ENDS else set()
     for submission in submissions:
         outcome.problems += [f"follower of {submission.prompt}: {fault}" for fault in submission.faults]
-        if missing := stored[submission.id] - set(submission.seen):
+        if missing := stored_events[submission.id] - set(submission.seen):
             outcome.problems.append(f"follower of {submission.prompt}: missed {sorted(missing)}")
         if sum(kind in ENDS for _, kind, _ in submission.seen) != 1:
             outcome.problems.append(f"follower of {submission.prompt}: it ends {submission.end!r}, not once")

@@ -37,11 +37,11 @@ def run(program: str, *arguments: str) -> None:
 
 
 async def restore(
-    folder: Path, server: PostgresServer, url: str, other: str, fake: FakeProcess
+    folder: Path, server: PostgresServer, url: str, copy_url: str, fake: FakeProcess
 ) -> dict[str, Any]:
     fake.set(default={"latency": 1.0, "chunk_delay": 0.5, "deltas": 6})
     before = url.partition("?")[0].rpartition("/")[2]
-    after = other.partition("?")[0].rpartition("/")[2]
+    after = copy_url.partition("?")[0].rpartition("/")[2]
     dump = str(folder / "dump")
     async with Fleet(folder, url, keys(fake)) as fleet:
         for number in range(2):
@@ -60,14 +60,18 @@ async def restore(
         await asyncio.to_thread(run, "pg_dump", "--format=custom", f"--file={dump}", url)
         seconds = time.monotonic() - began
         await asyncio.gather(*following)  # nobody notices the dump
-        untouched = Counter(str(row[0]) for row in server.execute("SELECT status FROM counsel.jobs", before))
+        status_counts = Counter(
+            str(row[0]) for row in server.execute("SELECT status FROM counsel.jobs", before)
+        )
         for member in fleet.members:
             await member.kill()
-        await asyncio.to_thread(run, "pg_restore", "--exit-on-error", "--no-owner", f"--dbname={other}", dump)
+        await asyncio.to_thread(
+            run, "pg_restore", "--exit-on-error", "--no-owner", f"--dbname={copy_url}", dump
+        )
         sums = "SELECT status, count(*), sum(attempt) FROM counsel.jobs GROUP BY status"
-        restored = {str(row[0]): row[1] for row in server.execute(sums, after)}
+        restored_sums = {str(row[0]): row[1] for row in server.execute(sums, after)}
         survivor = fleet.members[0]
-        survivor.env = {**survivor.env, "COUNSEL_DATABASE": other}
+        survivor.env = {**survivor.env, "COUNSEL_DATABASE": copy_url}
         await survivor.start()
         await survivor.ready(fleet.session)
         until = time.monotonic() + LIMIT
@@ -83,8 +87,8 @@ async def restore(
         sys.stderr.write("" if set(sums_after) == {"completed"} else survivor.log[-3000:])
     return {
         "seconds of pg_dump": round(seconds, 2),
-        "original": untouched,
-        "in the dump": restored,
+        "original": status_counts,
+        "in the dump": restored_sums,
         "after the restored jobs went on": sums_after,
         "jobs without exactly one turn": turns[0][0],
     }
@@ -96,11 +100,11 @@ def main() -> None:
         with (
             tempfile.TemporaryDirectory() as folder,
             server.empty() as url,
-            server.empty() as other,
+            server.empty() as copy_url,
             FakeProcess() as fake,
         ):
             migrate(url, ROOT / "src")
-            report = asyncio.run(restore(Path(folder), server, url, other, fake))
+            report = asyncio.run(restore(Path(folder), server, url, copy_url, fake))
     finally:
         server.end()
     sys.stdout.write(json.dumps(report, indent=1) + "\n")

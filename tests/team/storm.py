@@ -50,13 +50,13 @@ class Storm:
         fleet: Fleet,
         server: PostgresServer,
         fake: FakeProcess,
-        cut: tuple[Member, PostgresProxy],
+        cut_off: tuple[Member, PostgresProxy],
     ) -> None:
         self._fake = fake
         self._plan = plan
         self._fleet = fleet
         self._server = server
-        self._cut = cut
+        self._cut = cut_off
         self.done: Counter[str] = Counter()
         self.submissions: list[load.Submission] = []
 
@@ -186,9 +186,9 @@ async def storm(
             for number in range(1, plan.workers):
                 fleet.add("worker", f"worker-{number}")
             kind = "worker" if plan.workers else "serve"
-            cut = fleet.add(kind, f"{kind}-cut", database=proxy.url)
+            cut_off = fleet.add(kind, f"{kind}-cut", database=proxy.url)
             await fleet.start()
-            weather = Storm(plan, fleet, server, fake, (cut, proxy))
+            weather = Storm(plan, fleet, server, fake, (cut_off, proxy))
             try:
                 await weather.run()
             except* TimeoutError:

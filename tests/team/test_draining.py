@@ -115,8 +115,8 @@ async def test_a_call_that_outlives_the_drain_is_answered_with_its_job_which_con
     async with asyncio.TaskGroup() as group:
         api = group.create_task(client.api("api"))
         plain = group.create_task(client.v1("v1"))
-        keyed = group.create_task(client.v1("keyed", **{"Idempotency-Key": "k"}))
-        streamed = group.create_task(client.v1_stream("streamed"))
+        keyed_call = group.create_task(client.v1("keyed", **{"Idempotency-Key": "k"}))
+        streamed_call = group.create_task(client.v1_stream("streamed"))
         mcp = group.create_task(client.mcp("mcp"))
         await fake_api.wait_for(deltas=1, count=len(names))
         first.signal(signal.SIGTERM)
@@ -133,13 +133,13 @@ async def test_a_call_that_outlives_the_drain_is_answered_with_its_job_which_con
     )  # its messages are not stored: nothing continues
     assert "Send it again" in error["error"]["message"]
 
-    status, error, headers = keyed.result()
+    status, error, headers = keyed_call.result()
     jobs["keyed"] = headers["x-counsel-job"]
     assert (status, headers["x-should-retry"]) == (503, "true")
     assert f"Job {jobs['keyed']} continues on another server" in error["error"]["message"]
     assert "same Idempotency-Key" in error["error"]["message"]
 
-    status, text = streamed.result()
+    status, text = streamed_call.result()
     assert status == 200
     assert "This server is being stopped" in text
 

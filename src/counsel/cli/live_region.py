@@ -62,8 +62,8 @@ class LiveRegion:
             pairs = zip(
                 self._rows[:-1], new[:-1], strict=False
             )  # the last row is written again: the cursor is there
-            unchanged = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-            self._write(new[unchanged:], _height(self._rows[unchanged:], size, old_size) - 1)
+            unchanged_count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            self._write(new[unchanged_count:], _height(self._rows[unchanged_count:], size, old_size) - 1)
         self._rows = live
 
     def clear(self) -> None:

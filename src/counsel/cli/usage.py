@@ -100,7 +100,7 @@ def _row(name: str, group: UsageSum, *, narrow: bool) -> list[str]:
     with_usage = answers - group["calls_without_usage"]
     price = amounts.dollars(group["cost_usd"], complete=not group["calls_without_price"])
     sums = [
-        amounts.count(tokens, reported=with_usage, calls=answers, brief=narrow)
+        amounts.count(tokens, reports=with_usage, calls=answers, brief=narrow)
         for tokens in (group["input_tokens"], group["output_tokens"])
     ]
     if narrow:

@@ -136,9 +136,9 @@ def _try(rows: Rows, location: str, add: Callable[[Rows, str, object], None], na
 def _add_provider(rows: Rows, name: str, row: object) -> None:
     fields = _checked(_table(row), PROVIDER_FIELDS)
     defaults = fields.pop("defaults", {})
-    for required in ("label", "wire", "base_url"):
-        if required not in fields:
-            raise ValueError(f"{required} is missing")
+    for key in ("label", "wire", "base_url"):
+        if key not in fields:
+            raise ValueError(f"{key} is missing")
     _checked(defaults, MODEL_FIELDS)
     rows.providers[name] = Provider(name=name, **fields)
     rows.defaults[name] = defaults

@@ -108,5 +108,5 @@ class EventParser:
 
 def _framing(events: list[tuple[str, str]]) -> int:
     """Characters around the names and the data of these events."""
-    named = sum(map(bool, map(itemgetter(0), events)))
-    return len("data: \n\n") * len(events) + len("event: \n") * named
+    named_count = sum(map(bool, map(itemgetter(0), events)))
+    return len("data: \n\n") * len(events) + len("event: \n") * named_count

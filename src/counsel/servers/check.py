@@ -78,11 +78,11 @@ def rows_to_check(
     own = [row for row in rows if not starting.comes_from_project(row, servers.workspace)]
     if not from_project or (not scope and (own or not name)):
         return own, [_skipped(row) for row in from_project]
-    untrusted = [
+    untrusted_rows = [
         row for row in from_project if not (trust_folder or starting.may_start(row, servers.workspace))
     ]
-    if untrusted:
-        raise starting.not_trusted(untrusted, servers.workspace)
+    if untrusted_rows:
+        raise starting.not_trusted(untrusted_rows, servers.workspace)
     return rows, []
 
 

@@ -111,8 +111,8 @@ def patched(server: Server, values: Mapping[str, Any], *, literal: bool = False)
     elif values.get("url") and server.transport == "stdio":
         server = server.without(*_LOCAL).replaced(transport="http")
     _refuse_mixtures(values.get("transport") or server.transport, values)
-    read = as_text if literal else from_person
-    new_values: dict[str, Any] = {name: _value(server, name, value, read) for name, value in values.items()}
+    parse = as_text if literal else from_person
+    new_values: dict[str, Any] = {name: _value(server, name, value, parse) for name, value in values.items()}
     if "headers" in new_values and _authorizes(values["headers"], server.headers, new_values["headers"]):
         new_values.setdefault("token_env", None)
     new = server.replaced(**new_values)
@@ -187,20 +187,20 @@ def _args_by_text(server: Server) -> dict[str, str]:
     return dict(zip((*secrets.masked_args(texts), *texts), server.args * 2, strict=True))
 
 
-def _value(server: Server, name: str, value: Any, read: Callable[[str], str]) -> object:
+def _value(server: Server, name: str, value: Any, parse: Callable[[str], str]) -> object:
     """A field's new value; a value that comes back as it was displayed, masked or not, is the old one."""
     if name == "env":
-        return _merged(server.env, value, read)
+        return _merged(server.env, value, parse)
     if name == "headers":
-        return _merged(server.headers, _with_known_spelling(value, server.headers), read)
+        return _merged(server.headers, _with_known_spelling(value, server.headers), parse)
     if value is None:
         return getattr(Server(""), name)
     if name == "args":
         args_by_text = _args_by_text(server)
-        return tuple(args_by_text[arg] if arg in args_by_text else read(arg) for arg in value)
+        return tuple(args_by_text[arg] if arg in args_by_text else parse(arg) for arg in value)
     if name in ("command", "cwd", "url"):
         old = getattr(server, name) or ""
-        return old if value in (plain(old), secrets.masked_url(plain(old))) else read(value)
+        return old if value in (plain(old), secrets.masked_url(plain(old))) else parse(value)
     return tuple(value) if isinstance(value, list | tuple) else value
 
 
@@ -213,12 +213,12 @@ def _with_known_spelling(
 
 
 def _merged(
-    old: Mapping[str, str], new_values: Mapping[str, str | None], read: Callable[[str], str]
+    old: Mapping[str, str], new_values: Mapping[str, str | None], parse: Callable[[str], str]
 ) -> dict[str, str]:
     remaining = {name: value for name, value in old.items() if new_values.get(name, "") is not None}
     masks = secrets.masked_map({name: plain(value) for name, value in old.items()})
     new = {
-        name: read(value)
+        name: parse(value)
         for name, value in new_values.items()
         if value is not None and (name not in old or value not in (masks[name], plain(old[name])))
     }

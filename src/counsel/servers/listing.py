@@ -156,8 +156,8 @@ class _Client:
             return False
         layers = codex_layers.weakest_first(self._fmt, all_tables)
         stronger = layers[layers.index(part.table) + 1 :] if part.table in layers else []
-        read = [row for row in rows if row.waits_for != "trust"]
-        if not any(row.server.name == part.name and row.table in stronger for row in read):
+        trusted_rows = [row for row in rows if row.waits_for != "trust"]
+        if not any(row.server.name == part.name and row.table in stronger for row in trusted_rows):
             return False
         self._problems.remove(part.problem)
         return True

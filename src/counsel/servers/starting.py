@@ -139,6 +139,10 @@ def not_trusted(rows: list[ListedServer], workspace: Workspace) -> InvalidArgume
 
 
 def _command_text(server: Server) -> str:
-    masked = secrets.masked_server(server)
-    command = shlex.join((masked.command, *masked.args)) if masked.transport == "stdio" else masked.url
+    masked_server = secrets.masked_server(server)
+    command = (
+        shlex.join((masked_server.command, *masked_server.args))
+        if masked_server.transport == "stdio"
+        else masked_server.url
+    )
     return command if len(command) <= 300 else f"{command[:299]}…"

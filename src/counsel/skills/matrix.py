@@ -42,8 +42,8 @@ def _row(name: str, group: list[Skill], agents: list[str]) -> Row:
 
 
 def _cell(skills: list[Skill]) -> Cell:
-    accepted = [skill for skill in skills if skill.accepted]
-    if accepted:
-        return "own" if any(not skill.shared for skill in accepted) else "shared"
+    accepted_skills = [skill for skill in skills if skill.accepted]
+    if accepted_skills:
+        return "own" if any(not skill.shared for skill in accepted_skills) else "shared"
     states = {skill.state for skill in skills}
     return next((state for state in _NOT_LOADED if state in states), "missing")

@@ -31,14 +31,14 @@ def seen_by(model: Any) -> dict[str, Any]:
     pieces = [(chunk.text, chunk.usage_metadata) for chunk in model.stream("hello")]
     question = HumanMessage("look")
     with_tools = model.bind_tools([look])
-    called = with_tools.invoke([question])
-    (call,) = called.tool_calls
+    request = with_tools.invoke([question])
+    (call,) = request.tool_calls
     result = ToolMessage(f"fur {call['args']['n']}", tool_call_id=call["id"])
     return {
         "plain": model.invoke("hello").text,
         "streamed": "".join(text for text, _ in pieces),
         "usage": any(usage and usage["output_tokens"] > 0 for _, usage in pieces),
-        "tools": with_tools.invoke([question, called, result]).text,
+        "tools": with_tools.invoke([question, request, result]).text,
         "object": model.with_structured_output(Count, method="json_schema").invoke("object").model_dump(),
         "error": failure(model),
     }

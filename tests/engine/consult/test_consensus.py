@@ -263,7 +263,7 @@ async def test_two_consensus_interleaved_never_mix(
     )
     for word, result in zip(words, results, strict=True):
         foreign_words = [other for other in words if other != word]
-        assert not [other for other in foreign_words if other in str(result)]
+        assert not [word for word in foreign_words if word in str(result)]
     for request in fake_api.log.requests:
         assert sum(word in str(request.body) for word in words) == 1
 

@@ -129,10 +129,10 @@ async def test_a_judge_that_fails_spoils_nothing(
     fake_api.script(**script, model="deepseek", times=None)
     say(fake_api, ANSWERS)
     request = ConsensusRequest(prompt="Tabs or spaces?", models=MEMBERS, judge=JUDGE, refine="disagreement")
-    limited = (
+    limited_caller = (
         caller(COUNSEL_MODEL_LIMIT_SECONDS="4") if code == "TIMEOUT" else caller(COUNSEL_MAX_ATTEMPTS="1")
     )
-    job = await engine.submit(request, limited)
+    job = await engine.submit(request, limited_caller)
     result = (await engine.wait(job)).to_json()
     assert (result["status"], result["phases"]["failed"]) == ("consensus_complete", [])
     assert result["phases"]["verdict"]["code"] == code

@@ -75,8 +75,10 @@ def test_other_forms_of_diffs() -> None:
 
 
 def test_a_combined_diff_of_a_merge_is_known_as_one() -> None:
-    combined = "diff --cc x.py\nindex 1,2..3\n--- a/x.py\n+++ b/x.py\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n -b\n++c\n"
-    (file,) = diff.parse(combined)
+    combined_diff = (
+        "diff --cc x.py\nindex 1,2..3\n--- a/x.py\n+++ b/x.py\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n -b\n++c\n"
+    )
+    (file,) = diff.parse(combined_diff)
     assert (file.path, file.combined, file.hunks) == ("x.py", True, ())
 
 

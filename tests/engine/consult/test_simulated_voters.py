@@ -53,9 +53,9 @@ def voters(fake_api: FakeAPI) -> FakeAPI:
 async def trials(engine: Engine, caller: Caller, panel: Panel) -> dict[str, Trial]:
     finished_trials: dict[str, Trial] = {}
 
-    def report(each: Trial | Failed) -> None:
-        assert isinstance(each, Trial), each.error
-        finished_trials[each.question.id] = each
+    def report(outcome: Trial | Failed) -> None:
+        assert isinstance(outcome, Trial), outcome.error
+        finished_trials[outcome.question.id] = outcome
 
     await Evaluation(engine, caller, panel, None, report).ask_all(list(map(question, PATTERNS)), at_once=4)
     return finished_trials

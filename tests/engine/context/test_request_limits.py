@@ -65,10 +65,10 @@ def test_a_file_asked_for_twice_is_sent_once_and_as_a_whole_where_any_asks_for_t
 def test_as_many_files_as_the_setting_says_and_no_more(
     caller: Callable[..., Caller], texts: tuple[str, str]
 ) -> None:
-    two, one = caller(COUNSEL_MAX_FILES="2"), caller(COUNSEL_MAX_FILES="1")
-    assert len(build.build(question(*texts), two).sources) == 2
+    limit_two, limit_one = caller(COUNSEL_MAX_FILES="2"), caller(COUNSEL_MAX_FILES="1")
+    assert len(build.build(question(*texts), limit_two).sources) == 2
     with pytest.raises(InvalidArgument, match="2 files are too many; the limit is 1"):
-        build.build(question(*texts), one)
+        build.build(question(*texts), limit_one)
     with pytest.raises(InvalidArgument, match="2 images are too many; the limit is 1"):
         build.build(question(images=texts), caller(COUNSEL_MAX_IMAGES="1"))
 

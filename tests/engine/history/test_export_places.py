@@ -22,13 +22,16 @@ def test_a_folder_inside_of_the_callers_own(tmp_path: Path, folder: bool | str, 
 
 
 def test_a_folder_that_was_allowed(tmp_path: Path) -> None:
-    own, other = tmp_path / "own", tmp_path / "other"
+    own, other_folder = tmp_path / "own", tmp_path / "other"
     own.mkdir()
-    other.mkdir()
+    other_folder.mkdir()
     with pytest.raises(CounselError):
-        export_files.destination(str(other), Caller(cwd=own))
-    caller = Caller(cwd=own, settings=Settings(allowed_dirs=(str(other),)))
-    assert export_files.destination(str(other / "deep"), caller) == (other / "deep", other)
+        export_files.destination(str(other_folder), Caller(cwd=own))
+    caller = Caller(cwd=own, settings=Settings(allowed_dirs=(str(other_folder),)))
+    assert export_files.destination(str(other_folder / "deep"), caller) == (
+        other_folder / "deep",
+        other_folder,
+    )
 
 
 @pytest.mark.parametrize("folder", ["..", "/", "link/deep"])

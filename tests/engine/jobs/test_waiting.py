@@ -52,9 +52,9 @@ async def test_its_failure_is_raised(engine: Engine, monkeypatch: pytest.MonkeyP
     error = NotFound("There is none.")
     job = RemoteJob(engine, monkeypatch, {}, {"error": error})
     job.owner_states = [True]
-    with pytest.raises(NotFound) as raised:
+    with pytest.raises(NotFound) as excinfo:
         await engine.wait("job_1")
-    assert raised.value is error
+    assert excinfo.value is error
     assert job.searches == []
 
 
@@ -71,6 +71,6 @@ async def test_a_job_that_nobody_takes_is_not_waited_for_without_end(
     monkeypatch.setattr(recovery, "waiting_error", lambda job, keys: error)
     job = RemoteJob(engine, monkeypatch, {})
     job.owner_states = [False]
-    with pytest.raises(CounselError) as raised:
+    with pytest.raises(CounselError) as excinfo:
         await engine.wait("job_1")
-    assert raised.value is error
+    assert excinfo.value is error

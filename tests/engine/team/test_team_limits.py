@@ -45,8 +45,8 @@ class Store:
     async def everyone(self) -> list[PersonRecord]:
         return [PersonRecord(ADA, 0.0, None)]
 
-    async def named(self, folded: str) -> PersonRecord | None:
-        return PersonRecord(ADA, 0.0, None) if folded == "ada" else None
+    async def named(self, folded_name: str) -> PersonRecord | None:
+        return PersonRecord(ADA, 0.0, None) if folded_name == "ada" else None
 
 
 def of(*rows: LimitRow) -> tuple[TeamLimits, Any]:

@@ -105,10 +105,10 @@ def alive(pid: int) -> bool:
     return True
 
 
-async def until(there: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     """Poll, since nothing announces what another process does."""
     async with asyncio.timeout(60):
-        while not there():
+        while not condition():
             await asyncio.sleep(0.02)
 
 

@@ -172,8 +172,8 @@ async def test_the_clients_secret_signs_nothing(issuer: Issuer, provider: OidcPr
 
 
 async def test_a_signature_of_another_key_is_refused(issuer: Issuer, provider: OidcProvider) -> None:
-    other = new_key("key-1")
-    provider.forge = lambda claims: jwt.encode({"alg": "ES256", "kid": "key-1"}, claims, other)
+    other_key = new_key("key-1")
+    provider.forge = lambda claims: jwt.encode({"alg": "ES256", "kid": "key-1"}, claims, other_key)
     assert (await refusal(issuer, provider)).problem == "invalid"
 
 
@@ -206,8 +206,8 @@ async def test_an_issuer_that_is_down_says_so_and_is_asked_again(
 
 
 async def test_no_issuer_at_all_says_so() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     issuer = Issuer(configured(f"http://127.0.0.1:{port}"))
     with pytest.raises(SignInFailed, match="cannot be reached") as error:
         await issuer.metadata()

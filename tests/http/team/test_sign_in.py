@@ -189,7 +189,7 @@ async def test_new_people_are_added_as_members_with_the_issuers_groups_and_roles
 
 
 @pytest.mark.parametrize(
-    ("own", "other"),
+    ("own_address", "other_address"),
     [
         ("ada@strasse.example", "ada@straße.example"),
         ("ada@straße.example", "ada@strasse.example"),
@@ -197,10 +197,10 @@ async def test_new_people_are_added_as_members_with_the_issuers_groups_and_roles
     ],
 )
 async def test_an_address_that_only_looks_like_someones_is_someone_elses(
-    team: TeamServer, browser: TeamBrowser, provider: OidcProvider, own: str, other: str
+    team: TeamServer, browser: TeamBrowser, provider: OidcProvider, own_address: str, other_address: str
 ) -> None:
-    await team.people.add(own)
-    provider.claims["email"] = other
+    await team.people.add(own_address)
+    provider.claims["email"] = other_address
     assert await browser.sign_in(provider) == (303, "/login?problem=denied")
 
 

@@ -104,9 +104,9 @@ def searching(model: Model, provider: Provider) -> tuple[Model, Provider]:
 
 
 def questions() -> Iterator[Question]:
-    shipped = catalog_rows.shipped()
-    for model in shipped.models.values():
-        provider = shipped.providers[model.provider]
+    catalog = catalog_rows.shipped()
+    for model in catalog.models.values():
+        provider = catalog.providers[model.provider]
         if provider.name == "local":
             continue
         for case, call in CASES.items():
@@ -156,10 +156,10 @@ def messages(call: Call) -> list[ModelMessage]:
     result: list[ModelMessage] = []
     for turn in call.turns:
         if turn.role == "assistant":
-            calls = [ToolCallPart(each.name, each.arguments, each.id) for each in turn.tool_calls]
+            calls = [ToolCallPart(call.name, call.arguments, call.id) for call in turn.tool_calls]
             result.append(ModelResponse(parts=[TextPart(turn.text), *calls]))
         elif turn.tool_results:
-            tool_returns = [ToolReturnPart(each.name, each.text, each.call_id) for each in turn.tool_results]
+            tool_returns = [ToolReturnPart(call.name, call.text, call.call_id) for call in turn.tool_results]
             result.append(ModelRequest(parts=tool_returns))
         else:
             pictures = [BinaryContent(image.data, media_type=image.media_type) for image in turn.images]

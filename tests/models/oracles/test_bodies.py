@@ -18,15 +18,17 @@ LISTED = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
 @pytest.mark.parametrize("wire", ["openai_responses", "openai_chat", "anthropic", "gemini"])
 async def test_every_model_and_setting(asking: ModuleType, wire: str) -> None:
     async with asking.both_ways() as both:
-        unlisted, places = await compared(asking, both, wire)
-    lines = [f"{where} ({len(cases)} times, e.g. {cases[0]})" for where, cases in unlisted.items()]
-    assert not unlisted, "\n".join(lines)
+        unlisted_differences, places = await compared(asking, both, wire)
+    lines = [
+        f"{where} ({len(cases)} times, e.g. {cases[0]})" for where, cases in unlisted_differences.items()
+    ]
+    assert not unlisted_differences, "\n".join(lines)
     stale = [line for place, line in enumerate(LISTED) if place not in places and line["wire"] == wire]
     assert not stale, "these differences are not there any more"
 
 
 async def compared(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, list[str]], set[int]]:
-    unlisted: dict[str, list[str]] = defaultdict(list)
+    unlisted_differences: dict[str, list[str]] = defaultdict(list)
     places: set[int] = set()
     for question in asking.questions():
         if question.provider.wire != wire:
@@ -36,12 +38,12 @@ async def compared(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, 
         for path, our_value, theirs_value in asking.differences(ours.body, theirs.body):
             place = listed(question, path)
             if place is None:
-                unlisted[f"{question.provider.name} {path}"].append(
+                unlisted_differences[f"{question.provider.name} {path}"].append(
                     f"{question.name}: {our_value} / {theirs_value}"
                 )
             else:
                 places.add(place)
-    return unlisted, places
+    return unlisted_differences, places
 
 
 def listed(question: Any, path: str) -> int | None:

@@ -33,9 +33,9 @@ async def test_each_kind_of_failure_is_what_the_sdk_makes_of_it(
     asking: ModuleType, provider: str, kind: str
 ) -> None:
     code, name = KINDS[kind]
-    shipped = catalog_rows.shipped()
+    catalog = catalog_rows.shipped()
     call = Call((Turn("user", "hello"),))
-    question = asking.Question(kind, shipped.models[MODELS[provider]], shipped.providers[provider], call)
+    question = asking.Question(kind, catalog.models[MODELS[provider]], catalog.providers[provider], call)
     async with asking.both_ways() as both:
         both.fake.script(error=kind, retry_after=3000, times=None)
         with pytest.raises(CounselError) as ours:

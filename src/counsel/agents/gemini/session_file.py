@@ -48,12 +48,12 @@ def _entries(path: Path) -> Iterator[dict[str, object]]:
             yield entry
 
 
-def discarded_lengths(printed: list[str], final_texts: list[str]) -> list[int] | None:
+def discarded_lengths(printed_texts: list[str], final_texts: list[str]) -> list[int] | None:
     """How many leading characters of each printed text are not final; None if the texts do not match, or if all are."""
-    if len(printed) != len(final_texts):
+    if len(printed_texts) != len(final_texts):
         return None
     lengths = []
-    for text, final in zip(printed, final_texts, strict=True):
+    for text, final in zip(printed_texts, final_texts, strict=True):
         stripped = text.rstrip()
         if not stripped.endswith(final):
             return None

@@ -182,12 +182,12 @@ def write(plans: Sequence[PlannedWrite], home: Path, record: Recorder | None = N
         return []
     with ExitStack() as stack:
         held_locks = [stack.enter_context(_locked(write.change.target, home)) for write in writes]
-        staged = [stack.enter_context(_staged_write(write)) for write in writes]
-        disk.run_all([partial(_record, record, staged), *(item.put for item in staged)])
-        _commit(staged, held_locks, record)
-        folders = dict.fromkeys(item.snapshot.real.parent for item in staged)
+        staged_writes = [stack.enter_context(_staged_write(write)) for write in writes]
+        disk.run_all([partial(_record, record, staged_writes), *(item.put for item in staged_writes)])
+        _commit(staged_writes, held_locks, record)
+        folders = dict.fromkeys(item.snapshot.real.parent for item in staged_writes)
         disk.run_all([partial(disk.sync_folder, folder) for folder in folders])
-        return [item.planned for item in staged]
+        return [item.planned for item in staged_writes]
 
 
 @contextmanager
@@ -283,29 +283,31 @@ class _StagedWrite:
 
 @contextmanager
 def _staged_write(planned: PlannedWrite) -> Iterator[_StagedWrite]:
-    staged = _StagedWrite(planned)
+    staged_write = _StagedWrite(planned)
     try:
-        staged.refresh()
-        yield staged
+        staged_write.refresh()
+        yield staged_write
     except BaseException:
-        staged.discard()
-        staged._remove_folders()  # noqa: SLF001 - removes empty folders only
+        staged_write.discard()
+        staged_write._remove_folders()  # noqa: SLF001 - removes empty folders only
         raise
     finally:
-        staged.discard()
+        staged_write.discard()
 
 
-def _record(record: Recorder | None, staged: Sequence[_StagedWrite]) -> None:
+def _record(record: Recorder | None, staged_writes: Sequence[_StagedWrite]) -> None:
     if record is not None:
-        for item, backup in zip(staged, record([item.planned for item in staged]), strict=True):
+        for item, backup in zip(staged_writes, record([item.planned for item in staged_writes]), strict=True):
             item.backup = backup
 
 
-def _commit(staged: list[_StagedWrite], held_locks: list[locks.StillHeld], record: Recorder | None) -> None:
+def _commit(
+    staged_writes: list[_StagedWrite], held_locks: list[locks.StillHeld], record: Recorder | None
+) -> None:
     replaced: list[_StagedWrite] = []
     try:
-        for item, still_held in zip(staged, held_locks, strict=True):
-            _replace(item, still_held, lambda: _record(record, staged))
+        for item, still_held in zip(staged_writes, held_locks, strict=True):
+            _replace(item, still_held, lambda: _record(record, staged_writes))
             replaced.append(item)
     except BaseException as error:
         not_restored = [item.planned.path for item in reversed(replaced) if not _restored(item)]

@@ -40,11 +40,11 @@ class Turns:
         if event := self._ends.pop(conversation, None):
             event.set()
 
-    async def wait(self, running: Running, unsaved: Collection[str]) -> None:
+    async def wait(self, running: Running, unsaved_jobs: Collection[str]) -> None:
         """Wait until no earlier job is open. `unsaved`: ended jobs whose end could not be written yet."""
         job, shown_id = running.job, ""
         checked_at, keyless_since, mark = 0.0, None, 0
-        while ahead := [row for row in await self._store.earlier_jobs(job.id) if row.id not in unsaved]:
+        while ahead := [row for row in await self._store.earlier_jobs(job.id) if row.id not in unsaved_jobs]:
             first = ahead[0]
             if first.id != shown_id:
                 shown_id, checked_at, keyless_since = first.id, 0.0, None

@@ -107,11 +107,11 @@ async def _rounds(route: Route, call: Call, offer: Offer) -> AsyncGenerator[Even
             return
         if number > ROUNDS:
             break
-        completed = await _call_all(offer, round_.calls)
-        for completed_call in completed:
+        completed_calls = await _call_all(offer, round_.calls)
+        for completed_call in completed_calls:
             yield completed_call.event
         last = _LAST_ROUND if number == ROUNDS else ""
-        call = replace(call, turns=(*call.turns, round_.turn(), _results(completed, last)))
+        call = replace(call, turns=(*call.turns, round_.turn(), _results(completed_calls, last)))
     raise UpstreamError(
         f"{route.name} still called tools after {ROUNDS} rounds and gave no answer.",
         hint="Ask a narrower question, or share fewer tools.",
@@ -219,7 +219,7 @@ async def _call_all(offer: Offer, calls: Sequence[ToolCall]) -> list[CompletedCa
     return [task.result() for task in tasks]
 
 
-def _results(completed: Sequence[CompletedCall], last: str) -> Turn:
+def _results(completed_calls: Sequence[CompletedCall], last: str) -> Turn:
     results = tuple(
         ToolResult(
             completed_call.call.id,
@@ -227,7 +227,7 @@ def _results(completed: Sequence[CompletedCall], last: str) -> Turn:
             completed_call.output.text + last,
             is_error=not completed_call.output.ok,
         )
-        for completed_call in completed
+        for completed_call in completed_calls
     )
     return Turn("tool", tool_results=results)
 
@@ -341,11 +341,11 @@ def _differences(servers: Sequence[SharedServer]) -> list[Notice]:
     return [
         Notice(
             "warning",
-            f"{shared.name} is defined differently in {', '.join(shared.differing)}; the definition from {shared.row.agent} was used.",
-            {"server": shared.name, "agent": shared.row.agent},
+            f"{server.name} is defined differently in {', '.join(server.differing)}; the definition from {server.row.agent} was used.",
+            {"server": server.name, "agent": server.row.agent},
         )
-        for shared in servers
-        if shared.differing
+        for server in servers
+        if server.differing
     ]
 
 

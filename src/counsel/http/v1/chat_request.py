@@ -255,7 +255,7 @@ ReadPart: TypeAlias = Callable[[Mapping[str, object], str], str | Image]
 def user_turns(
     parts: Sequence[Mapping[str, object]],
     where: str,
-    read: ReadPart,
+    read_part: ReadPart,
     place: reading.Place = reading.in_brackets,
 ) -> list[Turn]:
     """Text and images in order. A turn has its text before its images, so text after an image begins a new turn."""
@@ -270,7 +270,7 @@ def user_turns(
             texts, images = [], []
 
     for index, part in enumerate(parts):
-        value = read(part, place(where, index))
+        value = read_part(part, place(where, index))
         if isinstance(value, Image):
             images.append(value)
             continue

@@ -211,8 +211,10 @@ def _reasoning(part: ThinkingPart, text: str, name: str) -> dict[str, object]:
     if part.get("wire") == WIRE:
         return {**part["item"], "id": name}
     summary = [{"type": "summary_text", "text": text}] if text else []
-    encrypted = {"encrypted_content": opaque.encode(part["wire"], part["item"])} if "item" in part else {}
-    return {"type": "reasoning", "id": name, "summary": summary, **encrypted}
+    encrypted_fields = (
+        {"encrypted_content": opaque.encode(part["wire"], part["item"])} if "item" in part else {}
+    )
+    return {"type": "reasoning", "id": name, "summary": summary, **encrypted_fields}
 
 
 def usage(tokens: Usage) -> dict[str, object]:

@@ -304,10 +304,12 @@ class _Items:
         for index, item in enumerate(items):
             self._item(item, f"input[{index}]")
         self._close()
-        unanswered = set(self._calls) - self._answered()
-        if unanswered:
+        unanswered_ids = set(self._calls) - self._answered()
+        if unanswered_ids:
             raise BadRequest(
-                f"No tool output found for function call {min(unanswered)[:100]}.", "input", "invalid_value"
+                f"No tool output found for function call {min(unanswered_ids)[:100]}.",
+                "input",
+                "invalid_value",
             )
         if not self._turns:
             self._turns.append(Turn("user", "\n\n".join(self._system)))

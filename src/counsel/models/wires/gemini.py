@@ -161,10 +161,10 @@ def _takes_json(call: Call, settings: SentSettings, model: Model) -> bool:
 def _other_budget(exact: Exact | None, model: Model) -> tuple[Adapted, ...]:
     """A client's thinking budget that is not sent as it is."""
     budget = exact.thinking_budget if exact else None
-    if budget is None or (adapted := _in_range(budget, model)) == budget:
+    if budget is None or (sent_budget := _in_range(budget, model)) == budget:
         return ()
-    why = f"{model.id} thinks with another budget: {adapted} tokens were sent instead of {budget}."
-    return (Adapted("thinking", str(budget), str(adapted), why),)
+    why = f"{model.id} thinks with another budget: {sent_budget} tokens were sent instead of {budget}."
+    return (Adapted("thinking", str(budget), str(sent_budget), why),)
 
 
 def _in_range(effort: str | int, model: Model) -> str | int:

@@ -349,16 +349,18 @@ class ResponsesReader:
         namespace = item.get("namespace") or ""
         name = flat_name(namespace, item["name"]) if namespace else item["name"]
         own = item if item["type"] == "custom_tool_call" else None
-        opened = self._open_calls[payload.get("output_index", 0)] = ToolInput(
+        tool_input = self._open_calls[payload.get("output_index", 0)] = ToolInput(
             item["call_id"], name, "", namespace, own
         )
-        return [opened]
+        return [tool_input]
 
     def _input_delta(self, payload: Json) -> list[Event]:
-        opened = self._open_calls.get(payload.get("output_index", 0))
-        if opened is None or not payload["delta"]:
+        tool_input = self._open_calls.get(payload.get("output_index", 0))
+        if tool_input is None or not payload["delta"]:
             return []
-        return [ToolInput(opened.id, opened.name, payload["delta"], opened.namespace, opened.item)]
+        return [
+            ToolInput(tool_input.id, tool_input.name, payload["delta"], tool_input.namespace, tool_input.item)
+        ]
 
     def _item(self, payload: Json) -> list[Event]:
         item, item_index = payload["item"], payload.get("output_index", len(self._items))

@@ -57,8 +57,8 @@ async def test_the_last_admin_stays(open_store: Open) -> None:
         await directory.change("ada", role="member")
     with pytest.raises(Conflict, match="Ada is the last admin"):
         await directory.disable("ada")
-    changed = await directory.change("bob", role="admin", groups=["x"])
-    assert (changed.person.role, changed.person.groups) == ("admin", ("x",))
+    change = await directory.change("bob", role="admin", groups=["x"])
+    assert (change.person.role, change.person.groups) == ("admin", ("x",))
     assert (await directory.change("bob", groups=[])).person.groups == ()
     assert (await directory.change("bob")).person.role == "admin"
     disabled = await directory.disable("ada")

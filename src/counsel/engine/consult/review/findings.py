@@ -268,8 +268,8 @@ def _parts(word: str) -> Iterator[str]:
         yield from map("".join, pairwise(word))
 
 
-def _dice(words: frozenset[str], other: frozenset[str]) -> float:
-    return 2 * len(words & other) / (len(words) + len(other)) if words or other else 0.0
+def _dice(words: frozenset[str], other_words: frozenset[str]) -> float:
+    return 2 * len(words & other_words) / (len(words) + len(other_words)) if words or other_words else 0.0
 
 
 # ── assignment ───────────────────────────────────────────────────────────────────────────────────────
