@@ -13,7 +13,7 @@ from support.client_programs import environment, program
 
 
 def ask(home: Path, cwd: Path, *args: str, **more: str) -> str:
-    """The output of a client's command. If the command fails, so does the test."""
+    """Return the output of a client's command; fail the test if it fails."""
     command = [program(args[0]), *args[1:]]
     process = subprocess.run(
         command,

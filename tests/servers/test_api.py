@@ -44,7 +44,7 @@ async def ask(http: httpx2.AsyncClient, method: str, path: str, body: Any = None
     return answer.json()
 
 
-async def test_a_servers_life(http: httpx2.AsyncClient, user: User) -> None:
+async def test_the_lifecycle_of_a_server(http: httpx2.AsyncClient, user: User) -> None:
     server = {"command": "c", "args": ["a"], "env": {"API_KEY": SECRET, "A": "1"}}
     reply = await ask(http, "POST", "/api/servers", {"name": "x", "server": server})
     assert [row["action"] for row in reply["results"]] == ["added"] * 4
@@ -87,7 +87,7 @@ async def test_a_servers_life(http: httpx2.AsyncClient, user: User) -> None:
     assert not user.file("claude project").exists()
 
 
-async def test_what_comes_back_masked_is_not_written(http: httpx2.AsyncClient, user: User) -> None:
+async def test_masked_values_are_not_written_back(http: httpx2.AsyncClient, user: User) -> None:
     args = ["--api-key", SECRET, f"--token={SECRET}", "a"]
     user.counsel("add", "x", "-a", "gemini", "--", "c", *args)
     user.counsel("add", "y", "-a", "gemini", "--url", f"https://u:{SECRET}@h/?key={SECRET}")
@@ -128,7 +128,7 @@ async def test_a_dry_run_shows_the_diff_without_secrets(http: httpx2.AsyncClient
         Server("x", "http", url="https://"),
     ],
 )
-def test_python_is_refused_the_same(server: Server, user: User) -> None:
+def test_python_gets_the_same_refusals(server: Server, user: User) -> None:
     with pytest.raises(InvalidArgument):
         user.servers().add([server])
     user.counsel("add", "y", "-a", "codex", "--", "c")
@@ -368,7 +368,7 @@ async def test_check(http: httpx2.AsyncClient, user: User) -> None:
         await ask(http, "POST", "/api/servers:check", {"name": "x", "timeout": timeout})
 
 
-async def test_check_of_what_a_folder_brings_needs_a_word(http: httpx2.AsyncClient, user: User) -> None:
+async def test_checking_a_folders_own_servers_needs_confirmation(http: httpx2.AsyncClient, user: User) -> None:
     user.counsel("add", "x", "-a", "claude", "-s", "project", "--", sys.executable, str(QUICK))
     reply = await ask(http, "POST", "/api/servers:check", {"name": "x"}, 400)
     assert str(QUICK) in reply["error"]

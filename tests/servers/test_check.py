@@ -100,7 +100,7 @@ def test_a_silent_server_times_out_and_is_ended(user: User) -> None:
         f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); time.sleep(600)"
     )
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
-    for seconds in ("1", "5", "30"):  # on a busy machine it may not have started by then
+    for seconds in ("1", "5", "30"):  # on a busy machine it may not have started yet
         row = only(user, "--timeout", seconds, code=1)
         assert (row["status"], row["error"]) == ("timeout", f"no answer within {seconds} s")
         if pid.exists():
@@ -231,7 +231,7 @@ def test_a_server_that_answers_and_will_not_end_is_ok(user: User, monkeypatch: p
 
     monkeypatch.setattr(checking, "connected", holding)
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
-    for seconds in ("2", "10", "60"):  # on a busy machine it may not have answered by then
+    for seconds in ("2", "10", "60"):  # on a busy machine it may not have answered yet
         rows, _ = checking.rows_to_check(user.servers(), "x", ["claude"], None)
         (result,) = asyncio.run(checking.check(rows, user.servers().workspace, float(seconds)))
         if result.status == "ok":
@@ -281,7 +281,7 @@ def test_variables_that_are_not_set_take_one_line(user: User) -> None:
     assert [line.strip() for line in lines if "TINY" in line] == ["not set here: TINY_A, TINY_B"]
 
 
-def test_checking_nothing(user: User) -> None:
+def test_a_check_without_servers(user: User) -> None:
     assert user.json("check") == {"checks": []}
     assert user.json("check", "nope", code=1)["code"] == "NOT_FOUND"
 
@@ -310,7 +310,7 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: Use
         assert flag.exists()
 
 
-@pytest.mark.thorough  # servers that do not want to end: five seconds each
+@pytest.mark.thorough  # servers that refuse to end take five seconds each
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_end_it_ends_the_servers_first(signal_number: signal.Signals, user: User) -> None:
     """One server ends at once, the other does not: the wait for the second must not be cut short."""

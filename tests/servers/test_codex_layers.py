@@ -36,7 +36,7 @@ def test_what_together_would_break_codex_is_refused(user: User) -> None:
     assert not user.file("codex project").exists()
     user.write("codex project", "[mcp_servers.mine]\nenabled = false\n")
     assert "Codex merges" in user.json("remove", "mine", "-a", "codex", "-s", "user", code=1)["error"]
-    user.json("remove", "mine", "-a", "codex")  # both at once leave nothing
+    user.json("remove", "mine", "-a", "codex")  # with both, nothing is left
     assert user.json("list")["servers"] == []
 
 

@@ -101,7 +101,7 @@ def test_removing_the_only_server_takes_the_table_that_adding_made(
 
 
 @every_client
-def test_from_every_client_to_every_other(agent: str, user: User) -> None:
+def test_copies_from_every_client_to_every_other(agent: str, user: User) -> None:
     user.counsel("add", "x", "-a", agent, "-e", "A=1", "--", "c", "one")
     other_agents = [name for name in WITH_SERVERS if name != agent]
     user.counsel("copy", "x", "--from", agent, "--to", ",".join(other_agents))
@@ -127,7 +127,7 @@ def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -
     )
     head = user.counsel("list").splitlines()[1].split()
     assert head == ["SERVER", "CLAUDE", "VSCODE", "TARGET", "NOTES"]
-    user.counsel("add", "y", "-a", "codex", "--", "c")  # a name always works
+    user.counsel("add", "y", "-a", "codex", "--", "c")  # naming a client always works
     assert "CODEX" in user.counsel("list").splitlines()[1].split()
 
 

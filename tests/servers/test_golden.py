@@ -32,7 +32,7 @@ CLAUDE = [
 
 
 @pytest.mark.parametrize(("case", "scope", "server"), CLAUDE, ids=[row[0] for row in CLAUDE])
-def test_claude(case: str, scope: str, server: Server, user: User) -> None:
+def test_same_bytes_as_claude(case: str, scope: str, server: Server, user: User) -> None:
     if scope == "project":
         user.servers().add([server], ["claude"], "project")
         text = user.file("claude project").read_bytes().decode()
@@ -58,7 +58,7 @@ CODEX += [
 
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize(("case", "server"), CODEX, ids=[row[0] for row in CODEX])
-def test_codex(case: str, server: Server, scope: str, user: User) -> None:
+def test_same_bytes_as_codex(case: str, server: Server, scope: str, user: User) -> None:
     user.servers().add([server], ["codex"], scope)
     file = user.file("codex" if scope == "user" else "codex project")
     assert file.read_bytes().decode() == golden("codex", case, "home", ".codex", "config.toml")
@@ -103,7 +103,7 @@ GEMINI = [
 
 
 @pytest.mark.parametrize(("case", "scope", "server"), GEMINI, ids=[row[0] for row in GEMINI])
-def test_gemini(case: str, scope: str, server: Server, user: User) -> None:
+def test_same_bytes_as_gemini(case: str, scope: str, server: Server, user: User) -> None:
     user.servers().add([server], ["gemini"], scope, origin="gemini")
     where = "home" if scope == "user" else "project"
     expected = golden("gemini", case, where, ".gemini", "settings.json")
@@ -158,7 +158,7 @@ CLIENT_WROTE = [
 @pytest.mark.parametrize(
     ("client", "case", "scope", "server"), CLIENT_WROTE, ids=[f"{row[0]}-{row[1]}" for row in CLIENT_WROTE]
 )
-def test_we_read_what_the_client_wrote(
+def test_counsel_reads_what_the_client_wrote(
     client: str, case: str, scope: str, server: Server, user: User
 ) -> None:
     names = {

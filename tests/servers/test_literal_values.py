@@ -94,7 +94,7 @@ def test_what_is_text_in_codex_is_never_copied_as_a_reference(agent: str, user: 
     assert user.file("codex").read_text() == before + "tool_timeout_sec = 5.0\n"
 
 
-def test_a_shells_script_is_the_shells(user: User) -> None:
+def test_a_shell_script_is_not_interpreted(user: User) -> None:
     script = "exec $HOME/bin/server ${PORT}"
     user.counsel("add", "x", "--everywhere", "--", "sh", "-c", script)
     assert entry(user, "claude")["args"] == ["-c", script]

@@ -29,7 +29,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 class Watcher(threading.Thread):
-    """Reads the files all the time: a reader must never see an incomplete one."""
+    """Reads the files continuously: a reader must never see an incomplete one."""
 
     def __init__(self, files: dict[str, Path]) -> None:
         super().__init__(daemon=True)
@@ -81,7 +81,7 @@ def files(user: User) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-def test_sixteen_writers_of_ours_lose_nothing(user: User) -> None:
+def test_sixteen_writers_lose_nothing(user: User) -> None:
     user.write("claude", json.dumps({"keep": {"me": [1, 2]}}, indent=2))
     with Watcher(files(user)):
         finish([start(user, f"w{number}", 4, ",".join(PARSERS)) for number in range(16)])
@@ -95,7 +95,7 @@ def test_sixteen_writers_of_ours_lose_nothing(user: User) -> None:
 
 @pytest.mark.slow
 @pytest.mark.client
-def test_ours_and_the_real_claude_write_at_once(user: User) -> None:
+def test_counsel_and_the_real_claude_write_at_once(user: User) -> None:
     """16 writers of one ~/.claude.json at once; 4 of them are `claude mcp add`, which takes the same lock."""
     program("claude")
     real_clients.ask(user.home, user.project, "claude", "mcp", "add", "-s", "user", "first", "--", "echo")
@@ -122,7 +122,7 @@ def test_ours_and_the_real_claude_write_at_once(user: User) -> None:
 def test_killed_writers_leave_the_old_or_the_new_file(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """After kill -9 at random moments the files are complete, and the next writer continues once the lock is stale."""
     monkeypatch.setattr("counsel.configfiles.write.locks.STALE", 0.2)
-    pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB: there is a middle to be killed in
+    pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB, so that a writer can be killed in the middle
     user.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
     chance = random.Random(4)
     finished_names: set[str] = set()
@@ -141,7 +141,7 @@ def test_killed_writers_leave_the_old_or_the_new_file(user: User, monkeypatch: p
             _free_stale_lock(user.home / ".claude.json.lock")
     names = {row["name"] for row in user.json("list", "-a", "claude")["servers"]}
     assert finished_names <= names, "an add that was reported as done is lost"
-    assert len(names - finished_names) <= 8, "at most the one add that each killed writer was at"
+    assert len(names - finished_names) <= 8, "at most one add of each killed writer, the one in progress"
     assert json.loads(user.file("claude").read_text())["key-0"] == "x" * 100
     user.counsel("add", "after", "-a", "claude,codex", "--", "echo")
 

@@ -24,7 +24,7 @@ CASES = [("stdio", STDIO), ("stdio-min", PLAIN), ("http", HTTP), ("token", TOKEN
 @pytest.mark.parametrize(("case", "server"), CASES, ids=[row[0] for row in CASES])
 @pytest.mark.parametrize("agent", ["opencode", "vscode"])
 def test_each_client_writes_its_golden_file(agent: str, case: str, server: Server, user: User) -> None:
-    """OpenCode's own `mcp add` asks a person, and VS Code cannot be had here: these files hold what counsel writes, by
+    """OpenCode's own `mcp add` asks a person, and VS Code is not available here: these files hold what counsel writes, by
     the clients' documentation. That OpenCode uses it is shown below."""
     user.servers().add([server], [agent])
     assert user.file(agent).read_text() == golden(agent, f"{case}.json")
@@ -125,7 +125,7 @@ def test_opencodes_form_can_be_pasted(user: User, tmp_path: Path) -> None:
 
 @pytest.mark.client
 @pytest.mark.slow
-def test_opencode_connects_to_what_we_write(user: User, tiny_port: int) -> None:
+def test_opencode_connects_to_what_counsel_writes(user: User, tiny_port: int) -> None:
     """Comments, both scopes, both transports, a reference, a switch: checked with `opencode mcp list`."""
     user.write("opencode", '// mine\n{\n  "theme": "x", /* kept */\n}\n')
     at = {"user": ("-s", "user"), "project": ("-s", "project")}

@@ -37,7 +37,7 @@ def add_all(
     return names
 
 
-def test_claude_connects_to_what_we_write(user: User, tiny_port: int) -> None:
+def test_claude_connects_to_what_counsel_writes(user: User, tiny_port: int) -> None:
     program("claude")
     names = add_all(user, "claude", tiny_port, ("user", "local", "project"), ("stdio", "http", "sse"))
     (user.home / ".claude").mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def test_claude_connects_to_what_we_write(user: User, tiny_port: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bare", "relative"])
-def test_claude_and_we_agree_on_whose_a_worktree_is(kind: str, user: User, tmp_path: Path) -> None:
+def test_claude_and_counsel_agree_which_repository_owns_a_worktree(kind: str, user: User, tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost"]
     subprocess.run([*git, "init", "-q"], cwd=user.project, check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=user.project, check=True)
@@ -77,7 +77,7 @@ def test_claude_takes_a_time_limit_of_any_fraction(user: User) -> None:
     assert "User config" in real_clients.ask(user.home, user.project, "claude", "mcp", "get", "x")
 
 
-def test_codex_connects_to_what_we_write(user: User, tiny_port: int) -> None:
+def test_codex_connects_to_what_counsel_writes(user: User, tiny_port: int) -> None:
     program("codex")
     user.write("codex", f'# mine\n[projects."{user.project}"]\ntrust_level = "trusted"\n')
     names = add_all(user, "codex", tiny_port, ("user", "project"), ("stdio", "http"))
@@ -160,7 +160,7 @@ command = 'echo'
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, user: User) -> None:
+def test_codex_and_counsel_edit_one_file_of_any_layout_in_turn(newline: str, user: User) -> None:
     def seen() -> dict[str, tuple[bool, list[str], dict[str, str]]]:
         rows = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
         parts = [(row["name"], row["enabled"], row["transport"]) for row in rows]
@@ -189,7 +189,7 @@ def test_codex_and_we_edit_one_file_of_any_layout_in_turn(newline: str, user: Us
     assert seen() == {**before, "theirs": (True, [], {})}
 
 
-def test_gemini_connects_to_what_we_write(user: User, tiny_port: int) -> None:
+def test_gemini_connects_to_what_counsel_writes(user: User, tiny_port: int) -> None:
     program("gemini")
     user.write("gemini", '{\n  // mine\n  "ui": {"theme": "Default"}\n}\n')
     names = add_all(user, "gemini", tiny_port, ("user", "project"), ("stdio", "http", "sse"))
@@ -201,7 +201,7 @@ def test_gemini_connects_to_what_we_write(user: User, tiny_port: int) -> None:
     assert "// mine" in user.file("gemini").read_text()
 
 
-def test_we_read_what_the_clients_write(user: User) -> None:
+def test_counsel_reads_what_the_clients_write(user: User) -> None:
     """Every scope and transport that a client's own command can write."""
 
     def run(*args: str) -> None:
@@ -237,7 +237,7 @@ def test_we_read_what_the_clients_write(user: User) -> None:
             assert (row["url"], row["headers"]) == (url, {"X": "1"}), (agent, scope)
 
 
-def test_clients_still_write_after_us_and_we_after_them(user: User) -> None:
+def test_clients_and_counsel_write_one_file_in_turn(user: User) -> None:
     """Clients and counsel write one file in turn: neither loses the other's entries."""
     (user.home / ".codex").mkdir()
     for number in range(2):

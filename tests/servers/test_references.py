@@ -81,7 +81,7 @@ def test_codex_forms_become_references_elsewhere(user: User) -> None:
         (("--url", "http://127.0.0.1:9/", "-H", "X: a ${B} c"), "expands no variables"),
     ],
 )
-def test_what_codex_cannot_say_is_named(flags: tuple[str, ...], why: str, user: User) -> None:
+def test_what_codex_cannot_express_is_named(flags: tuple[str, ...], why: str, user: User) -> None:
     reply = user.json("add", "x", "-a", "codex", *flags, code=1)
     assert why in reply["error"]
     assert "env_vars" in reply["hint"]
@@ -187,7 +187,7 @@ def test_what_is_text_in_codex_stays_text(user: User, monkeypatch: pytest.Monkey
     assert tomllib.loads(user.file("codex").read_text())["mcp_servers"]["y"]["args"] == ["-c", "echo $B"]
 
 
-def test_what_an_item_of_env_vars_says_stays(user: User) -> None:
+def test_an_item_of_env_vars_is_kept(user: User) -> None:
     text = '[mcp_servers.x]\ncommand = "c"\nenv_vars = ["Z", { name = "A", source = "remote" }] # mine\n'
     user.write("codex", text)
     user.counsel("update", "x", "-e", "B=$B", "--remove-env", "Z")

@@ -89,7 +89,7 @@ def test_enable_keeps_codexs_line_and_its_comment(user: User) -> None:
 
 
 def test_a_user_server_stays_off_in_the_other_projects(user: User) -> None:
-    """Claude Code switches a user's server per project; the switch of a project's own server of that name stays."""
+    """Claude Code switches a user's server off per project; that of a project's own server of that name stays."""
     user.counsel("add", "x", "-a", "claude", "--", "c")
     project = user.home / "other"
     project.mkdir()

@@ -88,7 +88,7 @@ def test_a_worktree_may_be_linked_by_relative_paths(user: User, tmp_path: Path) 
 @pytest.mark.parametrize(
     "marker", [b"gitdir: ../project/.git/worktrees/tree\n", b"\xff\xfe", b"", b"gitdir: ../nowhere\n"]
 )
-def test_what_only_says_that_it_is_a_worktree_is_a_folder_of_its_own(
+def test_a_folder_that_only_claims_to_be_a_worktree_is_a_project_of_its_own(
     marker: bytes, user: User, tmp_path: Path
 ) -> None:
     _repository(user.project)

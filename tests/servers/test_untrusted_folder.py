@@ -95,7 +95,7 @@ def test_a_search_path_into_the_folder_is_not_searched(
     monkeypatch.setenv("PATH", f"{path}:{os.environ['PATH']}")
     user.counsel("add", "x", "-a", "claude,codex", "--", "my-server")
     assert {row["status"] for row in user.json("check", code=1)["checks"]} == {"failed"}
-    user.json("check", "--trust-folder", code=1)  # nor in a trusted one
+    user.json("check", "--trust-folder", code=1)  # nor if the folder is trusted
     assert not canary.exists()
 
 
@@ -219,7 +219,7 @@ def test_a_file_above_the_trusted_folder_is_not_trusted_with_it(user: User, cana
 
 
 @pytest.mark.parametrize("workspace", ["claude project", "gemini project", "codex project", "cursor project"])
-def test_the_users_own_server_is_meant_before_the_folders(user: User, canary: Path, workspace: str) -> None:
+def test_the_users_own_server_takes_precedence_over_the_folders(user: User, canary: Path, workspace: str) -> None:
     agent = workspace.split(maxsplit=1)[0]
     user.counsel("add", "x", "-a", agent, "--", sys.executable, str(QUICK))
     if agent == "codex":
@@ -289,10 +289,10 @@ def test_a_plugin_that_the_folders_settings_enable_is_the_folders(user: User, ca
     assert canary.exists()
 
 
-# ── whose word counts ────────────────────────────────────────────────────────────────────────────────
+# ── whose trust counts ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_trust_is_the_nearest_word_of_each_agent_and_a_distrust_wins(user: User) -> None:
+def test_each_agents_nearest_trust_rule_counts_and_distrust_wins(user: User) -> None:
     inner = user.project / "a" / "b"
     inner.mkdir(parents=True)
 

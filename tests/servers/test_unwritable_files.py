@@ -65,7 +65,7 @@ def test_a_folder_in_the_files_place(agent: str, user: User) -> None:
     assert state(user) == {}
 
 
-def test_a_hundred_megabytes(user: User) -> None:
+def test_a_file_of_a_hundred_megabytes_is_refused(user: User) -> None:
     file = user.write("gemini", "{}")
     with file.open("ab") as handle:
         handle.truncate(100 * 1024 * 1024)

@@ -47,7 +47,7 @@ def test_codex_reads_a_projects_servers_only_after_it_was_told_to_trust_it(real:
 
 @pytest.mark.parametrize("real", [False, REAL])
 def test_gemini_starts_no_server_in_a_folder_that_it_does_not_trust(real: bool, user: User) -> None:
-    """Not even the user's."""
+    """Not even the user's own servers."""
     user.counsel("add", "mine", "-a", "gemini", "--", "true")
     project_server(user, "gemini")
     assert states(user, "gemini") == {"mine": "trust", "theirs": "trust"}

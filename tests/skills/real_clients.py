@@ -13,7 +13,7 @@ from typing import Any
 
 from support.client_programs import COMPILED, environment, program
 
-NOWHERE = "http://127.0.0.1:9"  # no API is needed: the lists are told before the first call
+NOWHERE = "http://127.0.0.1:9"  # needs no API: the lists are sent before the first call
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def gemini(home: Path, cwd: Path, **env: str) -> list[GeminiSkill]:
         try:
             page, _ = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # children of its own would go on
+            os.killpg(process.pid, signal.SIGKILL)  # otherwise its child processes would continue
             raise
     assert process.returncode == 0
     return [

@@ -1,4 +1,4 @@
-"""Copies of a skill, whether they still are identical, and removing exactly what was shared."""
+"""Copies of a skill, whether they are still identical, and removal of exactly what was shared."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_skill_may_be_taken_back_by_the_name_of_its_folder_or_its_path(user: U
         unshare_skill("gem", project=user.project)
 
 
-def test_of_several_sights_of_a_skill_the_one_that_is_used_is_shown(user: User) -> None:
+def test_of_a_skill_listed_several_times_the_one_that_is_used_is_shown(user: User) -> None:
     add_skill(user, "~/.claude", "gem", plain("gem", "one"))
     alone = show_skill("gem", agents=("claude",), project=user.project)
     assert (alone.skill.agent, alone.others) == ("claude", ())
@@ -174,7 +174,7 @@ def test_folders_that_were_made_go_and_those_that_are_used_stay(tmp_path: Path) 
     assert not (tmp_path / "made").exists()
 
 
-def test_what_made_room_comes_back_unless_the_place_is_taken(tmp_path: Path) -> None:
+def test_what_was_replaced_comes_back_unless_its_place_is_taken(tmp_path: Path) -> None:
     (tmp_path / "backup").write_text("old")
     path = tmp_path / "made" / "deep" / "s"
     path.parent.mkdir(parents=True)
@@ -187,7 +187,7 @@ def test_what_made_room_comes_back_unless_the_place_is_taken(tmp_path: Path) -> 
     assert not (tmp_path / "backup").exists()
 
 
-def test_the_log_keeps_the_last_word_about_each_path(tmp_path: Path) -> None:
+def test_the_log_keeps_the_last_entry_for_each_path(tmp_path: Path) -> None:
     log = UndoLog({"COUNSEL_HOME": str(tmp_path)})
     assert log.entries() == []
     with log.locked():

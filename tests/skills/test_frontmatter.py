@@ -100,7 +100,7 @@ def test_every_agent_keeps_the_skill_whatever_its_bytes(data: bytes) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(HEADERS)
-def test_the_forgiving_reader_never_gives_up(text: str) -> None:
+def test_the_lenient_reader_never_fails(text: str) -> None:
     result = read(text)
     assert all(isinstance(result.text(key), str) for key in result.fields)
     assert all(isinstance(word, str) for word in result.list("allowed-tools"))
@@ -114,7 +114,7 @@ def test_the_forgiving_reader_never_gives_up(text: str) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(HEADERS)
-def test_the_quick_reader_says_what_the_whole_one_says(text: str) -> None:
+def test_the_quick_reader_agrees_with_the_full_one(text: str) -> None:
     text = text.removeprefix("---\n").removesuffix("\n---\nbody").strip("\n")
     reply = quick(text)
     for dialect in DIALECTS if reply is not None else ():
@@ -138,7 +138,7 @@ def test_the_quick_reader_says_what_the_whole_one_says(text: str) -> None:
         ("# no header\n", "", ""),
     ],
 )
-def test_read_forgives(text: str, name: str, description: str) -> None:
+def test_reading_is_lenient(text: str, name: str, description: str) -> None:
     result = read(text)
     assert (result.text("name"), result.text("description")) == (name, description)
 
@@ -185,7 +185,7 @@ def test_depth_is_bounded(text: str) -> None:
     ],
 )
 def test_length_costs_time_in_proportion(text: str) -> None:
-    """A reader with quadratic time would not finish these."""
+    """A reader that takes quadratic time would not finish these."""
     read(f"---\n{text}\n---\n")
     for dialect in DIALECTS:
         try:

@@ -159,7 +159,7 @@ def test_links_and_loops_and_pipes(user: User, tmp_path: Path) -> None:
     assert skill_by_link["links_to"] == str(tmp_path / "outside.claude" / "linked-folder" / "SKILL.md")
 
 
-def test_a_folder_out_of_reach_is_skipped_with_a_word(user: User) -> None:
+def test_an_unreachable_folder_is_skipped_with_a_message(user: User) -> None:
     (user.home / ".agents").mkdir()
     (user.home / ".agents" / "skills").symlink_to("skills")  # a link to itself
     add_skill(user, "~/.claude", "still-here")
@@ -171,7 +171,7 @@ def test_a_folder_out_of_reach_is_skipped_with_a_word(user: User) -> None:
 @pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads everything; the self-linked folder stands in for it"
 )
-def test_a_folder_without_permission_is_skipped_with_a_word(user: User) -> None:
+def test_a_folder_without_permission_is_skipped_with_a_message(user: User) -> None:
     folder = add_skill(user, "~/.claude", "closed").parent
     folder.chmod(0)
     try:
@@ -342,7 +342,7 @@ def test_a_skill_is_shown_by_name_command_or_path(user: User, name: str) -> None
     name = {"PATH": str(folder / "SKILL.md"), "FOLDER": str(folder)}.get(name, name)
     output = user.run("show", name)
     assert output.code == 0
-    assert "**well**" in output.out  # in a pipe, as it is written
+    assert "**well**" in output.out  # in a pipe, the text as it was written
     assert "\x1b" not in output.out
     assert "fix:" in output.out
 
@@ -363,7 +363,7 @@ def test_an_unknown_name_lists_similar_names(user: User) -> None:
 # ── hostile and strange ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_description_cannot_play_with_the_terminal(user: User) -> None:
+def test_a_description_cannot_control_the_terminal(user: User) -> None:
     add_skill(user, "~/.claude", "sly", plain("sly", "\x1b[2Jgone \u202eturned"))
     for messages in (user.run("list"), user.run("show", "sly")):
         assert "\x1b" not in messages.out + messages.err

@@ -19,7 +19,7 @@ from skills.sample_skills import plain, write
 from support.user import User
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-WRITE = os.environ.get("COUNSEL_GOLDEN") == "write"  # the user of a test has an environment of their own
+WRITE = os.environ.get("COUNSEL_GOLDEN") == "write"  # a test's user has an environment of their own
 TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
 
 

@@ -44,13 +44,13 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> real_clients.ClaudeList
 
 
 def same_as_claude(home: Path, cwd: Path, bundled: real_clients.ClaudeList, **env: str) -> None:
-    # ours first: a run of Claude may write down a plugin that it found in its cache
+    # ours first: a run of Claude may record a plugin that it found in its cache
     result = [
         skill for skill in ours("claude", home, cwd, **env) if skill.state == "loaded" and skill.command
     ]
     reply = real_clients.claude(home, cwd, **env)
     names = {skill.name for skill in result}
-    assert not names & set(bundled.commands), "a sample uses a name that Claude brings along"
+    assert not names & set(bundled.commands), "a sample uses the name of a skill that comes with Claude"
     assert names == set(reply.commands) - set(bundled.commands)
     assert {skill.name for skill in result if skill.description} == set(reply.skills) - set(bundled.skills)
 
@@ -92,7 +92,7 @@ def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
     assert {skill.name for skill in result if skill.scope == "system"} >= {
         entry.name for entry in reply if entry.builtin
     }
-    # Which of two in one folder wins is a matter of timing: of those only the folder is compared.
+    # Which of two skills in one folder wins depends on timing: of those, only the folder is compared.
     duplicates = {(skill.name, skill.folder.parent) for skill in result if skill.state == "shadowed"}
     assert {
         (
@@ -150,7 +150,7 @@ def test_gemini_texts_and_shapes(full: tuple[Path, Path]) -> None:
 
 
 @pytest.fixture(scope="module")
-def by_chance(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def random_headers(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Four hundred generated headers."""
     top = tmp_path_factory.mktemp("chance")
     for folder in (".claude", ".agents"):
@@ -158,16 +158,16 @@ def by_chance(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return top / "home", repository(top / "project")
 
 
-def test_claude_headers_by_chance(by_chance: tuple[Path, Path], bundled: real_clients.ClaudeList) -> None:
-    same_as_claude(*by_chance, bundled)
+def test_claude_random_headers(random_headers: tuple[Path, Path], bundled: real_clients.ClaudeList) -> None:
+    same_as_claude(*random_headers, bundled)
 
 
-def test_codex_headers_by_chance(by_chance: tuple[Path, Path]) -> None:
-    same_as_codex(*by_chance)
+def test_codex_random_headers(random_headers: tuple[Path, Path]) -> None:
+    same_as_codex(*random_headers)
 
 
-def test_gemini_headers_by_chance(by_chance: tuple[Path, Path]) -> None:
-    same_as_gemini(*by_chance)
+def test_gemini_random_headers(random_headers: tuple[Path, Path]) -> None:
+    same_as_gemini(*random_headers)
 
 
 # ── folders, precedence, settings ────────────────────────────────────────────────────────────────────

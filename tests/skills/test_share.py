@@ -40,7 +40,7 @@ def test_share_everywhere_and_undo_leave_the_disk_as_it_was(
 
     document = user.run("share", "gem", "--everywhere", "--scope", scope, *how, "--json").json
     assert accepting(user, "gem") == {"claude", "codex", "gemini", "cursor"}
-    assert [step["fate"] for step in document["steps"]].count("shared") == 1  # one place serves them all
+    assert [step["fate"] for step in document["steps"]].count("shared") == 1  # one place serves all of them
 
     assert user.run("undo", "--json").json["steps"][0]["fate"] == "removed"
     assert (tree(user.home), tree(user.project)) == before
@@ -69,7 +69,7 @@ def test_from_the_shared_folder_only_claude_needs_a_link(user: User) -> None:
     assert fates == {"claude": "shared", "codex": "already", "gemini": "already", "cursor": "already"}
 
 
-def test_what_is_there_is_not_replaced_without_a_yes(user: User, tmp_path: Path) -> None:
+def test_an_existing_skill_is_not_replaced_without_confirmation(user: User, tmp_path: Path) -> None:
     add_skill(user, "~/.claude", "gem", plain("gem", "new"))
     add_skill(user, "~/.agents", "gem", plain("gem", "old"))
     before = tree(tmp_path)
@@ -81,7 +81,7 @@ def test_what_is_there_is_not_replaced_without_a_yes(user: User, tmp_path: Path)
     assert after == {path: content for path, content in before.items() if not path.startswith("counsel")}
 
 
-def test_with_a_yes_the_old_one_is_kept_and_comes_back(user: User) -> None:
+def test_a_skill_that_was_replaced_comes_back_on_undo(user: User) -> None:
     new = add_skill(user, "~/.claude", "gem", plain("gem", "new"))
     old = add_skill(user, "~/.agents", "gem", plain("gem", "old"))
     before = tree(user.home)
@@ -114,18 +114,18 @@ def test_a_link_beside_another_of_its_name_replaces_nothing(user: User) -> None:
     assert own.is_dir()
 
 
-def test_what_came_into_being_since_the_plan_is_not_replaced(
+def test_a_skill_created_since_the_plan_is_not_replaced(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_skill(user, "~/.claude", "gem")
     place = user.home / ".agents" / "skills" / "gem"
     real_new_id = undo_log.new_id
 
-    def another_is_faster() -> str:
+    def create_first() -> str:
         write(place / "SKILL.md", plain("gem", "somebody's own"))
         return real_new_id()
 
-    monkeypatch.setattr(share, "new_id", another_is_faster)
+    monkeypatch.setattr(share, "new_id", create_first)
     assert user.run("share", "gem", "--to", "codex", "--json").json["code"] == "CONFLICT"
     assert "somebody's own" in (place / "SKILL.md").read_text()
 
@@ -194,7 +194,7 @@ def test_a_journal_cut_short_by_a_crash_is_still_read(user: User) -> None:
         journal.write('{"id": "2026')
     assert user.run("undo").code == 0
     assert not (user.home / ".agents").exists()
-    assert user.run("undo", "--json").json["code"] == "NOT_FOUND"  # that it was taken back is known, too
+    assert user.run("undo", "--json").json["code"] == "NOT_FOUND"  # that it was removed is known, too
 
 
 def test_the_journal_is_private(user: User) -> None:
@@ -238,7 +238,7 @@ def test_of_different_skills_with_one_name_the_one_shared_is_named(user: User) -
     assert any("different skills" in warning and ".claude" in warning for warning in warnings)
 
 
-def test_a_skill_that_lies_loose_is_not_shared(user: User) -> None:
+def test_a_skill_without_a_folder_of_its_own_is_not_shared(user: User) -> None:
     write(user.home / ".agents" / "skills" / "SKILL.md", plain("loose"))
     assert user.run("share", "loose", "--to", "claude", "--json").json["code"] == "INVALID_ARGUMENT"
 
@@ -272,7 +272,7 @@ def test_a_backup_folder_that_cannot_be_made_is_reported(user: User) -> None:
     assert not (user.home / ".agents").exists()
 
 
-def test_asking_a_person(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_confirms_a_replacement(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     new = add_skill(user, "~/.claude", "gem", plain("gem", "new"))
     add_skill(user, "~/.agents", "gem", plain("gem", "old"))
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
@@ -294,17 +294,17 @@ def test_a_link_is_not_taken_from_agents_that_were_not_named(user: User) -> None
     assert user.run("share", "gem", "--remove", "--to", "codex,gemini").code == 0
 
 
-def test_what_was_to_be_replaced_is_back_when_the_new_one_cannot_be_made(
+def test_the_old_skill_is_back_when_its_replacement_cannot_be_made(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = add_skill(user, "~/.claude", "gem", plain("gem", "new"))
     add_skill(user, "~/.agents", "gem", plain("gem", "old"))
     before = tree(user.home)
 
-    def full(*_: object) -> None:
+    def disk_full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(share, "_make", full)
+    monkeypatch.setattr(share, "_make", disk_full)
     reply = user.run("share", str(new), "--to", "codex", "--yes", "--json").json
     assert reply["code"] == "CONFLICT"
     assert "No space left" in reply["error"]
@@ -316,11 +316,11 @@ def test_half_a_copy_is_not_left_behind(user: User, monkeypatch: pytest.MonkeyPa
     before = tree(user.home)
     copy = shutil.copytree
 
-    def full(*args: Any, **options: Any) -> None:
+    def disk_full(*args: Any, **options: Any) -> None:
         copy(*args, **options)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shutil, "copytree", full)
+    monkeypatch.setattr(shutil, "copytree", disk_full)
     reply = user.run("share", str(new), "--to", "codex", "--copy", "--json").json
     assert "No space left" in reply["error"]
     assert tree(user.home) == before
