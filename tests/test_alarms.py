@@ -57,7 +57,7 @@ async def test_deadlines_that_do_not_pass_need_one_timer(monkeypatch: pytest.Mon
     assert len(timers) == 1
 
 
-def test_each_loop_has_its_own() -> None:
+def test_each_loop_has_its_own_alarms() -> None:
     async def rings() -> None:
         rung = asyncio.Event()
         alarms.at(now(), rung.set)

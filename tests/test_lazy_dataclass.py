@@ -145,7 +145,7 @@ REPLACED: dict[str, Callable[[SimpleNamespace], tuple[Any, dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("case", REPLACED)
-def test_a_copy_is_the_librarys(case: str) -> None:
+def test_a_copy_equals_the_librarys(case: str) -> None:
     for classes in (OURS, THEIRS):
         value, changes = REPLACED[case](classes)
         for _ in range(2):  # the second time the copier is known
@@ -161,7 +161,7 @@ def test_what_cannot_be_replaced_is_refused(changes: dict[str, Any]) -> None:
         own.replace(value, **changes)
 
 
-def test_a_frozen_one_is_pickled() -> None:
+def test_a_frozen_class_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(Carried("a", ("x",)))) == Carried("a", ("x",))
 
 
@@ -195,7 +195,7 @@ def test_nothing_is_compiled_when_a_module_is_imported() -> None:
     )
 
 
-def test_every_module_uses_it() -> None:
+def test_no_module_uses_the_librarys_decorator() -> None:
     """Each class made by the standard library's decorator costs every start 0.9 ms."""
     path = Path(own.__file__)
     plain = [

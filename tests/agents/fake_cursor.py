@@ -61,7 +61,7 @@ class Cursor:
         )
         self.say(type="user", message={"role": "user", "content": [{"type": "text", "text": prompt}]})
         text = self.ask(messages)
-        self.assistant(text)  # the whole again, as the real one does
+        self.assistant(text)  # the complete text again, as the real one does
         messages.append({"role": "assistant", "content": text})
         self.chats.mkdir(parents=True, exist_ok=True)
         self.kept.write_text(json.dumps(messages))

@@ -1,7 +1,7 @@
 """A repository that tries to run something or to get the user's key: all known traps, for all agents at once.
 
-A trap that runs touches a file in `canaries`; one that moves an address leads to `thief`; one that is read has a word
-of its own, `TRAP-…`, that no request may hold.
+A trap that runs touches a file in `canaries`; one that changes an address points it to `thief`; one that is read
+contains a word of its own, `TRAP-…`, that no request may contain.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def lay(folder: Path, canaries: Path, thief: str) -> None:
-    """All traps in one folder; called for a repository's root, and for folders above and below it."""
+    """Set all traps in one folder: a repository's root, or one above or below it."""
     for name, text in traps(folder, canaries, thief):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ def _opencode(folder: Path, canaries: Path, runs: Runs, thief: str) -> Iterator[
 
 
 def make_repository(folder: Path, canaries: Path) -> None:
-    """git itself runs what a repository's config names."""
+    """A repository whose config names programs, which git itself would run."""
     quiet = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     subprocess.run(["git", "init", "-q", str(folder)], env=quiet, check=True)
     runs = folder / ".git" / "runs"

@@ -37,11 +37,11 @@ class Rig:
 
     @property
     def patience(self) -> float:
-        """Seconds: long enough for a first word on a busy machine, short enough for a test that waits in vain."""
+        """Seconds: enough for a first word on a busy machine, and short enough for a test that expects none."""
         return {"claude": 3.0, "codex": 3.0, "gemini": 6.0, "cursor": 1.0, "opencode": 12.0}[self.name]
 
     def logged_out(self, fake: FakeAPI) -> Caller:
-        """A caller without key and login. Codex without a custom provider asks OpenAI, which is the fake here."""
+        """A caller without a key or a login. Codex without a custom provider asks OpenAI, which is the fake here."""
         if self.name == "codex":
             config = self.home / ".codex" / "config.toml"
             config.write_text(f'model = "gpt-5.1"\nopenai_base_url = "{fake.v1}"\n')
@@ -170,7 +170,7 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
         "provider": {"fake": {**provider, "models": {"some-model": model}}},
     }
     config.write_text(json.dumps(settings))
-    # its own list of models, which no test needs, takes two of the six seconds of its start
+    # its own list of models, which no test needs, takes two of the six seconds that it needs to start
     models = home / "models.json"
     models.write_text("{}")
     env |= {"FAKE_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_MODELS_PATH": str(models)}
@@ -182,21 +182,23 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
 
 
 def starts_once(rig: Rig) -> None:
-    """Gemini CLI restarts itself with more memory, which is half of its start. counsel removes the variable against
-    it."""
+    """Keep Gemini CLI from restarting itself with more memory, which takes half of its start.
+
+    counsel removes the variable for this from an agent's environment, so a script sets it.
+    """
     path = rig.project.parent / "bin" / "gemini"
     path.unlink()
     script(path, f'GEMINI_CLI_NO_RELAUNCH=true exec "{real("gemini")}" "$@"')
 
 
 def trust(home: Path, project: Path) -> None:
-    """The user trusts the project, so agents are started in it (test_hostile_folder.py has the other folders)."""
+    """Trust the project as its user, so that agents are started in it (test_hostile_folder.py has other folders)."""
     document = {"projects": {os.path.realpath(project): {"hasTrustDialogAccepted": True}}}
     (home / ".claude.json").write_text(json.dumps(document))
 
 
 def distrust(rig: Rig) -> Rig:
-    """The same, in a folder that no agent was told to trust."""
+    """Return the same rig in a folder that no agent was told to trust."""
     (rig.home / ".claude.json").unlink()
     return rig
 

@@ -1,4 +1,4 @@
-"""What Claude Code may read of folders that it was not told to trust."""
+"""What Claude Code may read in folders that it was not told to trust."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How each agent is started and what it is sent, for every kind of request (tests/golden/agent_commands.txt).
 
-`COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is meant.
+`COUNSEL_GOLDEN=write pytest …` rewrites the file: only for an intended change.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, Agent
 
 
 def furnish(home: Path, project: Path, *, trusted: bool) -> None:
-    """A login of Codex, a server of the user's in each agent, and a project with instructions of its own."""
+    """A login for Codex, one of the user's servers in each agent, and a project with instructions of its own."""
     for folder in (home / "empty", home / "other", home / ".codex", home / ".gemini", project / ".git"):
         folder.mkdir(parents=True)
     (project / "CLAUDE.md").write_text("Be kind.")
@@ -104,7 +104,7 @@ def description(command: Command, request: AgentRequest) -> list[str]:
 
 
 def dialog(reader: Any, *replies: dict[str, Any]) -> list[str]:
-    """What a reader sends after each of these replies."""
+    """The messages that a reader sends after each of these replies."""
     messages = [step for line in replies for step in reader.feed(line) if isinstance(step, Send)]
     return [f"sends {json.dumps(step.message)}" for step in messages]
 

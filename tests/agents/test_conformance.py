@@ -45,7 +45,7 @@ slot = pytest.mark.xdist_group("agents")  # agents are heavy: one of them at a t
         pytest.param("codex", marks=[real, slot]),
         pytest.param("gemini", marks=[real, slot]),
         "cursor",
-        # seconds to start, twice that on a busy machine: for CI
+        # takes seconds to start, twice that on a busy machine: for CI
         pytest.param("opencode", marks=[real, slot, pytest.mark.slow]),
     ]
 )
@@ -115,7 +115,7 @@ async def test_goes_on_with_its_own_session(rig: Rig, fake_api: FakeAPI) -> None
     assert text.strip().endswith("says: what is my name")
     request_text = last(rig, fake_api)
     assert "my name is Ada" in request_text
-    assert "<conversation>" not in request_text  # it remembers by itself
+    assert "<conversation>" not in request_text  # it remembers the earlier turns itself
     assert not [event for event in events if isinstance(event, Notice)]
     assert events[-1].session == session  # type: ignore[union-attr]
 
@@ -259,7 +259,7 @@ def _kill_the_agent(rig: Rig) -> None:
             continue
 
 
-# JSON in a shape that none of the interfaces has.
+# JSON that fits none of the interfaces.
 MISSHAPEN = (
     {"type": "assistant", "message": "x"},
     {"type": "result", "status": "success", "subtype": "success", "stats": [1], "usage": [1], "is_error": 1},
@@ -298,12 +298,12 @@ async def test_reads_only_by_default(rig: Rig, fake_api: FakeAPI) -> None:
         text, _ = await collect(ask(rig, rig.call("write a file")))
         assert "I tried" in text
     except CounselError:
-        pass  # refusing the whole turn is as safe
+        pass  # refusing the whole turn is just as safe
     assert not (rig.project / "touched").exists()
 
 
 async def test_many_at_once_get_their_own_answers(rig: Rig, fake_api: FakeAPI) -> None:
-    """Eight, or three of an agent whose start takes two cores for seconds."""
+    """Eight, or three of an agent whose start occupies two cores for seconds."""
 
     async def one(number: int) -> str:
         text, _ = await collect(ask(rig, rig.call(f"number {number} of many"), replace(LIMITS, total=120.0)))

@@ -44,7 +44,7 @@ SIGNS: dict[str, type[Exception]] = {
 
 
 class Reader(driver.Reader):
-    """Understands `{"text": …}` and the like; the last line is `{"end": true}`."""
+    """Reads lines such as `{"text": …}`; the last one is `{"end": true}`."""
 
     def __init__(self, request: AgentRequest) -> None:
         self.request = request
@@ -84,7 +84,7 @@ def caller(tmp_path: Path) -> Caller:
 
 
 def prints(*lines: Any, then: str = "", notes: tuple[str, ...] = ()) -> Callable[[AgentRequest], Command]:
-    """A command whose process prints these lines; `then` is more of its script."""
+    """A command whose process prints these lines; `then` is the rest of its script."""
     text = "".join(f"{json.dumps(line) if isinstance(line, dict) else line}\n" for line in lines)
 
     def command(request: AgentRequest) -> Command:

@@ -1,4 +1,4 @@
-"""The readers over recorded streams of each agent, and the events that they give."""
+"""The events that the readers make of recorded streams of each agent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(reader: Any, stream: str, exit_: Exit = CLEAN) -> list[Step]:
     return [*steps, *reader.finish(exit_)]
 
 
-TWICE = "It says note.\n\nIt says note."  # the fake says its text before and after the tool
+TWICE = "It says note.\n\nIt says note."  # the fake sends its text before and after the tool
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_helper_of_claude_is_not_the_answer() -> None:
     assert claude.Reader(request_to("claude")).feed(line) == []
 
 
-def test_lost_sessions() -> None:
+def test_lost_sessions_are_recognised() -> None:
     session = "11111111-1111-4111-8111-111111111111"
     with pytest.raises(LostSession):
         read(claude.Reader(request_to("claude", session)), "claude_lost", Exit(1))
@@ -176,7 +176,7 @@ def test_a_thread_of_a_helper_of_codex_is_not_the_answer() -> None:
     assert reader.feed({"method": "item/agentMessage/delta", "params": delta}) == []
 
 
-def test_what_codex_says_while_it_works_is_thought_not_answer() -> None:
+def test_codexs_commentary_is_thinking_and_not_the_answer() -> None:
     reader = codex.Reader(request_to("codex"))
     reader.feed({"id": 3, "result": {"thread": {"id": "t"}}})
     item = {"type": "agentMessage", "id": "i", "phase": "commentary"}

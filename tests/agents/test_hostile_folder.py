@@ -24,7 +24,7 @@ from fake import FakeAPI
 real = [pytest.mark.client, pytest.mark.xdist_group("agents")]
 AGENTS = [pytest.param(name, marks=real) for name in ("claude", "codex", "gemini")]
 AGENTS.append(pytest.param("opencode", marks=[*real, pytest.mark.slow]))  # seconds to start
-# What an agent reads nevertheless, as documented: Gemini CLI reads GEMINI.md of every folder that it is given.
+# What an agent reads nevertheless, as documented: Gemini CLI reads GEMINI.md in every folder that it is given.
 ACCEPTED = {"gemini": {"TRAP-GEMINI"}}
 SECRETS = ("secret-of-env", "secret-of-ssh", "secret-with-blank", "secret-of-plain", "secret-of-command")
 
@@ -56,7 +56,7 @@ def text_of(events: list[Event]) -> str:
 
 
 def lay(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
-    """Traps above, in and below the project, and a server of the user's own that would import what lies there."""
+    """Set traps above, in and below the project, and add a server of the user's that would import what is there."""
     outer = rig.project / "outer"
     for folder in (outer, outer / "repository", outer / "repository" / "sub"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,13 +88,13 @@ def where(rig: Rig, kind: str) -> Path:
 
 @pytest.mark.parametrize("kind", ["root", "sub", "link"])
 @pytest.mark.parametrize("name", [*AGENTS, "cursor"])
-async def test_a_hostile_repository_runs_nothing_and_says_nothing(
+async def test_a_hostile_repository_runs_nothing_and_nothing_of_it_is_sent(
     name: str, kind: str, fake_api: FakeAPI, tmp_path: Path, canaries: Path
 ) -> None:
     rig = distrust(RIGS[name](fake_api, tmp_path))
     async with FakeAPI() as thief:
         lay(rig, canaries, thief)
-        if kind == "link":  # a link in a trusted folder lends no trust to where it leads
+        if kind == "link":  # a link in a trusted folder does not make its target trusted
             projects = {str(rig.home): {"hasTrustDialogAccepted": True}}
             document = json.loads((rig.home / ".claude.json").read_text())
             (rig.home / ".claude.json").write_text(json.dumps({**document, "projects": projects}))
@@ -111,7 +111,7 @@ async def test_a_hostile_repository_runs_nothing_and_says_nothing(
 
 
 async def _no_key_from_gemini(rig: Rig, thief: FakeAPI, cwd: Path) -> None:
-    """Google cannot be reached from a test, so the call fails; the thief must not have seen it."""
+    """Google cannot be reached from a test, so the call fails; the thief must not receive it."""
     del rig.env["GOOGLE_GEMINI_BASE_URL"]  # the user has no address of their own
     rig.env["HTTPS_PROXY"] = "http://127.0.0.1:9"  # nothing leaves this machine
     with pytest.raises(CounselError):
@@ -134,10 +134,10 @@ async def test_a_folder_gets_no_key_from_gemini(
 
 
 @pytest.mark.parametrize("name", AGENTS)
-async def test_a_folder_that_the_agent_trusts_keeps_what_it_brings(
+async def test_the_traps_run_in_a_folder_that_the_agent_trusts(
     name: str, fake_api: FakeAPI, tmp_path: Path, canaries: Path
 ) -> None:
-    """The traps are real: each agent springs them when it was told to trust the folder."""
+    """The traps work: each agent runs into them once it was told to trust the folder."""
     rig = RIGS[name](fake_api, tmp_path)
     if name == "codex":
         config = rig.home / ".codex" / "config.toml"

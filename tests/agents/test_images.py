@@ -14,7 +14,7 @@ from counsel.types import Image
 IMAGE = Image("image/png", b"\x89PNG\r\n\x1a\n rest", "a.png")
 
 
-def test_named_by_content_and_private(tmp_path: Path) -> None:
+def test_images_are_named_by_content_and_private(tmp_path: Path) -> None:
     path = keep(tmp_path, IMAGE)
     assert path.parent == tmp_path / FOLDER
     assert (len(path.stem), path.suffix) == (64, ".png")
@@ -25,7 +25,7 @@ def test_named_by_content_and_private(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_ignored_by_git(tmp_path: Path) -> None:
+def test_images_are_ignored_by_git(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     keep(tmp_path, IMAGE)
     status = subprocess.run(
@@ -69,7 +69,7 @@ def test_a_link_in_place_of_an_image_is_replaced_not_followed(tmp_path: Path) ->
     assert not path.is_symlink()
 
 
-def test_half_an_image_is_written_again(tmp_path: Path) -> None:
+def test_an_incomplete_image_is_written_again(tmp_path: Path) -> None:
     path = keep(tmp_path, IMAGE)
     path.write_bytes(b"half")
     assert keep(tmp_path, IMAGE).read_bytes() == IMAGE.data

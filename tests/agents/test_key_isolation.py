@@ -1,4 +1,4 @@
-"""The values in COUNSEL_HOME/.env are for counsel alone: no agent that it starts gets them, whatever the interface."""
+"""The values in COUNSEL_HOME/.env are for counsel alone: no agent that it starts gets them, over any interface."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch
     ]
 
 
-def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
+def test_the_daemon_knows_which_keys_are_counsels_own(home: Path) -> None:
     """The askModel service and every program with the Python client use this path."""
     document = caller_to_json(local_caller("test", env(home), home))
     assert not [value for value in OWN.values() if value in str(document)]
@@ -109,7 +109,7 @@ def test_a_callers_way_to_the_daemon_keeps_whose_key_it_is(home: Path) -> None:
     assert not [value for value in OWN.values() if value in variables.values()]
 
 
-def test_a_key_that_is_the_callers_own_goes_along(home: Path) -> None:
+def test_an_agent_gets_the_callers_own_key(home: Path) -> None:
     caller = caller_from_json(
         caller_to_json(local_caller("test", {**env(home), "OPENAI_API_KEY": "sk-mine"}, home))
     )

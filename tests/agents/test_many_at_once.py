@@ -1,4 +1,4 @@
-"""Eight real agents at once through one daemon: each gets its own answer, and the daemon still answers others."""
+"""Eight real agents at once through one daemon: each gets its own answer, and the daemon still answers other calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a reader makes of a line in which one field is missing or null (tests/golden/missing_fields.txt).
 
-Releases of an agent add and drop fields. `COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that
-is meant.
+Releases of an agent add and drop fields. `COUNSEL_GOLDEN=write pytest …` rewrites the file: only for an
+intended change.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _acp_text(text: str, message: str, kind: str = "agent_message_chunk") -> dic
 
 ACP_OPENED: list[dict[str, Any]] = [{"id": 1, "result": {}}, {"id": 2, "result": {"sessionId": SESSION}}]
 
-# Reader, lines and how its process ended. Each kind of line that a reader knows is in one of them.
+# Reader, lines, and how its process ended. Together they contain each kind of line that a reader knows.
 STREAMS: dict[str, tuple[str, list[dict[str, Any]], Exit]] = {
     "claude: an answer with a tool": (
         "claude",

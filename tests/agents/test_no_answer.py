@@ -51,7 +51,7 @@ def route_to(rig: Rig) -> Route:
 
 
 async def outcome(rig: Rig) -> tuple[str, list[Event], CounselError | None]:
-    """The final text, the events, and the failure that the engine makes of them."""
+    """The final text, the events, and the failure that the engine reports for them."""
     driver = resolve(rig.name)
     assert driver is not None
     text, collected = "", list[Event]()
@@ -85,7 +85,7 @@ async def test_a_real_agent_without_an_answer_is_a_failure_that_says_what_it_is(
     if shape == "anthropic-refusal":
         assert error.fields["vendor_reason"] == "cyber"
         assert error.fields["recommended_model"] == "claude-opus-4-8"
-    if shape in {"anthropic-refusal", "gemini-recitation"}:  # what was used up is paid for all the same
+    if shape in {"anthropic-refusal", "gemini-recitation"}:  # what was used must be paid for anyway
         assert [event.usage.output for event in events if isinstance(event, UsageReport)][-1] > 0
     if shape == "gemini-per_minute":
         assert error.fields["retry_after"] == pytest.approx(48.1)
@@ -109,7 +109,7 @@ async def test_what_the_refused_model_said_is_no_part_of_the_next_ones_answer(
     assert any("refused (cyber): Claude Code asks claude-" in notice for notice in notices)
 
 
-# ── the same from single lines ──
+# ── the same, from single lines ──
 
 
 def feed_all(reader: Any, *lines: dict[str, Any]) -> list[Step]:

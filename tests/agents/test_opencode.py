@@ -1,4 +1,4 @@
-"""What only OpenCode does: its configuration for a call, and when it is not asked."""
+"""OpenCode alone: its configuration for a call, and when it is not asked."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _in_place(request: AgentRequest) -> AgentRequest:
 
 
 def test_without_a_login_it_is_not_asked(tmp_path: Path) -> None:
-    """It would send the question to free models of its own service."""
+    """Without one it would send the question to free models of its own service."""
     request = request_to_opencode(tmp_path, OPENAI_API_KEY="")
     assert login(request.caller) == (False, "")
     with pytest.raises(AuthenticationFailed, match="not logged in"):
@@ -153,7 +153,7 @@ def chunk(text: str, message: str, session: str = "ses_1") -> dict[str, object]:
     return {"method": "session/update", "params": {"sessionId": session, "update": update}}
 
 
-def test_messages_are_separated_and_other_sessions_are_ignored(tmp_path: Path) -> None:
+def test_opencodes_messages_are_separated_and_other_sessions_ignored(tmp_path: Path) -> None:
     reader = reader_in_a_turn(tmp_path)
     lines = [chunk("a", "1"), chunk("b", "1"), chunk("x", "9", "ses_2"), chunk("c", "2")]
     steps = [step for line in lines for step in reader.feed(line)]
@@ -226,7 +226,7 @@ def test_a_session_goes_on_or_is_lost(tmp_path: Path) -> None:
     assert prompt.message["params"]["sessionId"] == "ses_0"
     with pytest.raises(LostSession):
         run.Reader(reader.request).feed({"id": 2, "error": {"message": "not found"}})
-    with pytest.raises(UpstreamError):  # without a session there is none to lose
+    with pytest.raises(UpstreamError):  # without a session, none can be lost
         run.Reader(_in_place(request_to_opencode(tmp_path))).feed({"id": 2, "error": {"message": "broken"}})
 
 
@@ -239,7 +239,7 @@ def test_a_session_goes_on_or_is_lost(tmp_path: Path) -> None:
         ("it broke", UpstreamError),
     ],
 )
-def test_its_errors_have_no_status_but_a_message(
+def test_opencodes_errors_have_a_message_and_no_status(
     tmp_path: Path, message: str, error: type[CounselError]
 ) -> None:
     with pytest.raises(error) as excinfo:
@@ -248,7 +248,7 @@ def test_its_errors_have_no_status_but_a_message(
     assert "Internal error" not in str(excinfo.value)
 
 
-def test_what_it_asks_permission_for_is_refused(tmp_path: Path) -> None:
+def test_what_opencode_asks_permission_for_is_refused(tmp_path: Path) -> None:
     reader = reader_in_a_turn(tmp_path)
     options = [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
     answer, note = reader.feed(
@@ -266,7 +266,7 @@ def test_what_it_asks_permission_for_is_refused(tmp_path: Path) -> None:
     assert "error" in refusal.message
 
 
-def test_a_limit_that_it_only_logs_ends_it(tmp_path: Path) -> None:
+def test_a_limit_that_opencode_only_logs_ends_it(tmp_path: Path) -> None:
     reader = reader_in_a_turn(tmp_path)
     line = 'level=ERROR message="stream error" error.error="AI_APICallError: Rate limit reached"'
     assert reader.stderr_line(line)
@@ -274,12 +274,12 @@ def test_a_limit_that_it_only_logs_ends_it(tmp_path: Path) -> None:
         reader.finish(Exit(-15))
 
 
-def test_an_opencode_that_loses_the_race_for_its_database_is_started_again(tmp_path: Path) -> None:
+def test_opencode_is_restarted_when_another_one_was_creating_its_database(tmp_path: Path) -> None:
     """Measured with eight at once in a new home: those that lose the race for the first tables end with exit code 1."""
     exit_ = Exit(
         1, "DrizzleQueryError: Failed query: CREATE TABLE `workspace` ( … FOREIGN KEY (`project_id`) …"
     )
     with pytest.raises(Busy):
         run.Reader(request_to_opencode(tmp_path)).finish(exit_)
-    with pytest.raises(UpstreamError):  # once it was asked, it may have cost something
+    with pytest.raises(UpstreamError):  # once it was asked, the call may have cost something
         reader_in_a_turn(tmp_path).finish(exit_)

@@ -1,4 +1,4 @@
-"""Agents as real processes: their output, and that nothing stays behind."""
+"""Agents as real processes: their output, and that they leave nothing behind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def marked(mark: str) -> list[int]:
     return matches
 
 
-async def there(mark: str, count: int) -> list[int]:
+async def live_processes(mark: str, count: int) -> list[int]:
     """Wait for this many live processes. During `exec`, a process has no environment for a moment."""
     async with asyncio.timeout(30):
         while len(result := marked(mark)) != count:
@@ -50,7 +50,7 @@ async def there(mark: str, count: int) -> list[int]:
     return result
 
 
-async def gone(pids: list[int]) -> None:
+async def wait_until_ended(pids: list[int]) -> None:
     for pid in pids:
         exited = asyncio.Event()
         try:
@@ -70,7 +70,7 @@ async def collect(command: Command, limits: Limits | None = None) -> tuple[list[
         return lines, await agent.wait()
 
 
-async def test_lines_of_any_size_in_any_cut(tmp_path: Path) -> None:
+async def test_lines_of_any_size_however_they_are_cut(tmp_path: Path) -> None:
     code = """
         import json, sys, os
         os.write(1, b'{"a":'); os.write(1, b' 1}\\n{"b": 2}\\nnot json\\n[1]\\n\\n')
@@ -114,7 +114,7 @@ async def test_an_agent_that_reads_nothing_is_no_deadlock(tmp_path: Path) -> Non
     assert (lines, exit_.code) == ([{}], 0)
 
 
-async def test_a_dialog(tmp_path: Path) -> None:
+async def test_a_dialog_with_an_agent(tmp_path: Path) -> None:
     code = """
         import sys, json
         for line in sys.stdin:
@@ -135,7 +135,7 @@ async def test_a_dialog(tmp_path: Path) -> None:
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
     ],
 )
-async def test_the_exit_is_the_agents(code: str, expected: int, tmp_path: Path) -> None:
+async def test_the_exit_code_is_the_agents(code: str, expected: int, tmp_path: Path) -> None:
     _, exit_ = await collect(python(code, tmp_path))
     assert exit_.code == expected
 
@@ -192,7 +192,7 @@ FAMILY = """
 """
 
 
-async def test_cancel_leaves_nothing(tmp_path: Path, mark: str) -> None:
+async def test_cancel_leaves_no_process_of_an_agent(tmp_path: Path, mark: str) -> None:
     ready = asyncio.Event()
 
     async def run() -> None:
@@ -203,7 +203,7 @@ async def test_cancel_leaves_nothing(tmp_path: Path, mark: str) -> None:
 
     task = asyncio.create_task(run())
     await ready.wait()
-    await there(mark, 5)  # the supervisor, the agent, three sleeps
+    await live_processes(mark, 5)  # the supervisor, the agent, three sleeps
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -216,7 +216,7 @@ async def test_what_an_agent_leaves_running_ends_with_it(tmp_path: Path, mark: s
     assert marked(mark) == []
 
 
-async def test_one_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> None:
+async def test_an_agent_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> None:
     code = """
         import signal, time
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -250,7 +250,7 @@ def test_an_agent_has_the_whole_grace_period_to_end_by_itself(
 
 
 async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> None:
-    """The daemon itself dies without a chance to do anything: its agents die too."""
+    """The daemon itself is killed and cannot react: its agents end too."""
     daemon = f"""
         import asyncio, os, sys
         from pathlib import Path
@@ -272,10 +272,10 @@ async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> No
     )
     assert daemon_process.stdout is not None
     assert await daemon_process.stdout.readline() == b"ready\n"
-    family = await there(mark, 6)
+    family = await live_processes(mark, 6)
     daemon_process.kill()
     await daemon_process.wait()
-    await gone(family)
+    await wait_until_ended(family)
     assert marked(mark) == []
 
 

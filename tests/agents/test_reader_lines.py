@@ -1,4 +1,4 @@
-"""What the readers of Claude Code, Gemini CLI and Cursor make of single lines: tokens, reasons, repetitions."""
+"""How the readers of Claude Code, Gemini CLI and Cursor read single lines: tokens, reasons, repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers of Codex and of ACP make of single lines: tokens, failures, replies to an agent's questions."""
+"""How the readers of Codex and of ACP read single lines: tokens, failures, replies to an agent's questions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_codexs_tokens_of_all_calls_of_the_turn_are_added() -> None:
         cacheWriteInputTokens=1,
     )
     assert reader.feed(first) == [UsageReport(Usage(10, 5, 2, 4, 1))]
-    assert reader.feed(first) == [], "it is reported twice"
+    assert reader.feed(first) == [], "the same report again adds nothing"
     second = usage_line(
         40,
         inputTokens=20,
@@ -135,7 +135,7 @@ def test_codex_without_a_network_is_ended_after_our_number_of_tries() -> None:
         ({"id": 4, "error": {"code": 1, "message": "m"}}, "s", CounselError),
     ],
 )
-def test_codex_refuses(line: dict[str, Any], session: str | None, expected: type[Exception]) -> None:
+def test_refusals_of_codex(line: dict[str, Any], session: str | None, expected: type[Exception]) -> None:
     line["error"]["message"] = "It broke, because."
     with pytest.raises(expected, match=r"It broke, because\." if expected is CounselError else None):
         codex.Reader(request_to("codex", session)).feed(line)

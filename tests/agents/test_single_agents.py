@@ -1,4 +1,4 @@
-"""What only one of the agents does."""
+"""Behaviour that only one of the agents has."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_claude_uses_its_login_before_a_key_that_was_meant_for_counsel(
 async def test_text_of_a_stream_that_broke_is_taken_back(
     fake_api: FakeAPI, tmp_path: Path, name: str, how: dict[str, Any]
 ) -> None:
-    """The agent asks its model again: what came before the break is no part of the answer, what came before that is."""
+    """The agent asks its model again: the text of the broken stream is not part of the answer, earlier text is."""
     rig = RIGS[name](fake_api, tmp_path)
     config = rig.home / ".codex" / "config.toml"
     if name == "codex":

@@ -47,7 +47,7 @@ def caller(home: Path, **env: str) -> Caller:
         ("claude", {"PERMISSION_MODE": "yolo", "COUNSEL_AGENT_SANDBOX": "read-only"}, "read-only"),
     ],
 )
-def test_the_level(agent: str, env: dict[str, str], expected: str, home: Path) -> None:
+def test_which_level_an_agent_gets(agent: str, env: dict[str, str], expected: str, home: Path) -> None:
     assert sandbox.level(AGENTS[agent].name, caller(home, **env).settings) == expected
 
 
@@ -106,11 +106,11 @@ def test_a_name_is_an_agent_with_or_without_its_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["gemini:--yolo", "claude:", "codex:-c", "claude:a b", "codex:x\ny"])
-def test_no_option_hides_in_a_name(name: str) -> None:
+def test_a_model_name_is_never_taken_for_an_option(name: str) -> None:
     assert registry.resolve(name) is None
 
 
-# ── what is here ──
+# ── installed agents ──
 
 
 def program(home: Path, name: str, folder: str = "bin") -> Path:
@@ -225,7 +225,7 @@ def test_the_version_comes_from_the_path(home: Path) -> None:
         (cursor, {".config/cursor/auth.json": "{}"}, {}, True),
     ],
 )
-def test_logins(
+def test_which_login_is_reported(
     login_module: object, files: dict[str, str], env: dict[str, str], expected: bool | None, home: Path
 ) -> None:
     for name, text in files.items():
@@ -264,7 +264,7 @@ def _toml(value: Any) -> str:
     return json.dumps(value) if value is not None else '""'
 
 
-# ── words ──
+# ── messages and prompts ──
 
 
 def test_errors_never_repeat_a_key() -> None:
@@ -273,7 +273,7 @@ def test_errors_never_repeat_a_key() -> None:
     assert len(failures.clean("x" * 5000, {})) < 700
 
 
-def test_the_prompt() -> None:
+def test_how_a_prompt_is_put_together() -> None:
     turns = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
     call = Call(turns, system="Be brief.", files=(Path("/p/a.txt"), Path("/p/b")), ranges=("", "1-2, 9-12"))
     with_history, with_session = prompt.compose(call, history=True), prompt.compose(call, history=False)

@@ -1,6 +1,6 @@
-"""Every recorded stream of an agent, step by step (tests/golden/steps.txt), whole and broken off after each line.
+"""Every recorded stream of an agent, step by step (tests/golden/steps.txt), complete and cut off after each line.
 
-`COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is meant.
+`COUNSEL_GOLDEN=write pytest …` rewrites the file: only for an intended change.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def test_codexs_answer_holds_for_the_folder_or_its_repository(
     assert trust.trusted(Workspace(home, {}, project)) is expected
 
 
-def test_one_that_distrusts_a_folder_outweighs_one_that_trusts_it(home: Path, project: Path) -> None:
+def test_distrust_by_one_agent_outweighs_trust_by_another(home: Path, project: Path) -> None:
     claude_says(home, project, answer=True)
     assert trust.trusted(Workspace(home, {}, project))
     codex_says(home, project, "untrusted")
@@ -130,7 +130,7 @@ def test_geminis_longest_rule_counts(
         ({}, {"security": {"folderTrust": {"enabled": True}}}, None),
     ],
 )
-def test_what_gemini_is_told_about_all_folders(
+def test_geminis_settings_for_all_folders(
     home: Path, project: Path, env: dict[str, str], settings: Any, expected: bool | None
 ) -> None:
     put(home / ".gemini" / "settings.json", settings)
@@ -229,16 +229,16 @@ def test_logins_in_a_macs_keychain(home: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_claudes_own_login_goes_before_counsels_key(home: Path) -> None:
-    def added(**env: str) -> dict[str, str | None]:
+    def environment(**env: str) -> dict[str, str | None]:
         return dict(claude.environment(local_caller("test", {"HOME": str(home), **env}, home)))
 
-    assert "ANTHROPIC_API_KEY" not in added()
+    assert "ANTHROPIC_API_KEY" not in environment()
     put(home / ".claude" / ".credentials.json", {"claudeAiOauth": {"a": 1}})
-    assert added()["ANTHROPIC_API_KEY"] is None
-    assert "ANTHROPIC_API_KEY" not in added(ANTHROPIC_BASE_URL="http://127.0.0.1:1")
-    assert added(COUNSEL_MAX_ATTEMPTS="2")["CLAUDE_CODE_MAX_RETRIES"] == "1"
-    assert "CLAUDE_CODE_MAX_RETRIES" not in added(CLAUDE_CODE_MAX_RETRIES="7")
-    assert added()["DISABLE_AUTOUPDATER"] == added()["CLAUDE_CODE_DISABLE_FILE_MENTIONS"] == "1"
+    assert environment()["ANTHROPIC_API_KEY"] is None
+    assert "ANTHROPIC_API_KEY" not in environment(ANTHROPIC_BASE_URL="http://127.0.0.1:1")
+    assert environment(COUNSEL_MAX_ATTEMPTS="2")["CLAUDE_CODE_MAX_RETRIES"] == "1"
+    assert "CLAUDE_CODE_MAX_RETRIES" not in environment(CLAUDE_CODE_MAX_RETRIES="7")
+    assert environment()["DISABLE_AUTOUPDATER"] == environment()["CLAUDE_CODE_DISABLE_FILE_MENTIONS"] == "1"
 
 
 def test_no_agent_opens_a_browser_to_log_in(home: Path) -> None:
@@ -289,13 +289,13 @@ def test_a_version_is_looked_for_in_four_folders_above_the_program(tmp_path: Pat
         ("[" * 100_000, {}),
     ],
 )
-def test_an_agents_json_is_read_forgivingly(tmp_path: Path, text: str, value: object) -> None:
+def test_an_agents_json_is_read_leniently(tmp_path: Path, text: str, value: object) -> None:
     assert read_json(tmp_path / "gone") == {}
     put(tmp_path / "file", text)
     assert read_json(tmp_path / "file") == value
 
 
-def test_a_value_below_keys() -> None:
+def test_a_value_at_a_path_of_keys() -> None:
     assert inside({"a": {"b": 1}}, "a", "b") == 1
     assert inside({"a": {"b": 1}}, "a", "c") is None
     assert inside({"a": 1}, "a", "b") is None

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.client, pytest.mark.xdist_group("agents")]
 AGENTS = ("claude", "codex", "gemini")
 SLOW = pytest.param(
     "opencode", marks=pytest.mark.slow
-)  # seconds to start; it has no plugins that bring servers
+)  # takes seconds to start; it has no plugins with servers
 NAMES = {"claude": ("mine", "other_one"), "codex": ("mine", "with.dots"), "gemini": ("mine", "with space")}
 NAMES["opencode"] = ("mine", "with space")
 
@@ -31,7 +31,7 @@ def canary(tmp_path: Path) -> Path:
 
 
 def set_up(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path, *, plugin: bool = False) -> Rig:
-    """A user whose servers import a module that the folder has."""
+    """Set up a user whose servers import a module that exists in the folder."""
     rig = distrust(RIGS[name](fake_api, tmp_path))
     (rig.project / "trap.py").write_text(f"open({str(canary)!r}, 'a').write('sprung ')")
     if plugin:
@@ -44,7 +44,7 @@ def set_up(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path, *, plugin
 
 
 def add_a_plugin(rig: Rig) -> None:
-    """A plugin that the user has enabled, with such a server."""
+    """Add a plugin with such a server, which the user has enabled."""
     servers = {"mcpServers": {"brought": {"command": sys.executable, "args": ["-m", "trap"]}}}
     if rig.name == "claude":
         market = rig.home / "market"
@@ -78,10 +78,6 @@ def put(path: Path, value: Json) -> None:
     path.write_text(json.dumps(value))
 
 
-def there(path: Path) -> bool:
-    return path.exists()
-
-
 def trust(rig: Rig) -> None:
     if rig.name in ("claude", "opencode"):  # OpenCode has no dialog of its own
         path = rig.home / ".claude.json"
@@ -108,32 +104,34 @@ def text_of(events: list[Event]) -> str:
 
 
 @pytest.mark.parametrize("name", [*AGENTS, SLOW])
-async def test_they_stay_off_in_an_untrusted_folder(
+async def test_servers_stay_off_in_an_untrusted_folder(
     name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
     rig = set_up(name, fake_api, tmp_path, canary)
     events = await ask(rig)
     assert text_of(events).endswith("hello")
-    assert not there(canary)
+    assert not canary.exists()
     notes = [event.text for event in events if isinstance(event, Notice)]
     assert any("MCP servers" in note and str(rig.project) in note for note in notes), notes
 
 
 @pytest.mark.parametrize("name", [*AGENTS, SLOW])
-async def test_they_start_in_a_folder_that_the_agent_trusts(
+async def test_servers_start_in_a_folder_that_the_agent_trusts(
     name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
 ) -> None:
-    """The trap is real."""
+    """This proves that the trap works."""
     rig = set_up(name, fake_api, tmp_path, canary)
     trust(rig)
     events = await ask(rig)
     assert text_of(events).endswith("hello")
-    assert there(canary)
+    assert canary.exists()
     assert not any("MCP servers" in event.text for event in events if isinstance(event, Notice))
 
 
 @pytest.mark.parametrize("name", [*AGENTS, SLOW])
-async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path) -> None:
+async def test_counsels_own_server_stays_on(
+    name: str, fake_api: FakeAPI, tmp_path: Path, canary: Path
+) -> None:
     """counsel's own entry loads nothing from the folder; without it no agent could ask another."""
     rig = set_up(name, fake_api, tmp_path, canary)
     note = f"open({str(tmp_path / 'began')!r}, 'w').close()"
@@ -147,12 +145,12 @@ async def test_counsel_itself_is_kept(name: str, fake_api: FakeAPI, tmp_path: Pa
         "stdio",
         "--as",
         name,
-    )  # a stand-in that says it was started
+    )  # a stand-in that records that it was started
     own = Server("counsel", command=sys.executable, args=args, env={"API_KEY": "topsecret"})
     Servers(workspace_of(rig.env, rig.project), tmp_path / "backups").add([own], [name])
     events = await ask(rig)
-    assert there(tmp_path / "began")
-    assert not there(canary)
+    assert (tmp_path / "began").exists()
+    assert not canary.exists()
     (note,) = [event.text for event in events if isinstance(event, Notice) and "MCP servers" in event.text]
     assert "counsel" not in note.partition("would start there")[2]
 
@@ -167,5 +165,5 @@ async def test_servers_of_plugins_stay_off_in_an_untrusted_folder(
         trust(rig)
     events = await ask(rig)
     assert text_of(events).endswith("hello")
-    assert there(canary) is trusts
+    assert canary.exists() is trusts
     assert any("brought" in event.text for event in events if isinstance(event, Notice)) is not trusts

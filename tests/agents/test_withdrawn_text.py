@@ -93,8 +93,8 @@ RECORD = [
     [
         (["I look.", None, "void ", "good\n"], "I look.\n\ngood\n"),
         (["I lo", "I look.", None, "good"], "I look.\n\ngood"),
-        (["I look.", None, " good "], None),  # as it was
-        (["I look.", None, "void ", "another"], None),  # the record tells another story
+        (["I look.", None, " good "], None),  # unchanged
+        (["I look.", None, "void ", "another"], None),  # the record differs
         (["void ", "good"], None),
     ],
 )

@@ -89,7 +89,7 @@ def test_conversations_are_one_line_each(env: dict[str, str], project: Path, col
     assert set(rows(screen)) == {"CONVERSATION", "9be01234", "review", "9be05678"}
 
 
-def test_a_pipe_gets_whole_ids(env: dict[str, str], project: Path) -> None:
+def test_a_pipe_gets_complete_ids(env: dict[str, str], project: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "counsel", "jobs", "--standalone"],
         env=env, cwd=project, capture_output=True, text=True, check=True, timeout=60,

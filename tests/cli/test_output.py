@@ -82,7 +82,7 @@ def test_only_one_module_writes_to_stdout() -> None:
 @pytest.mark.parametrize(
     ("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
-def test_colour_only_for_who_wants_it(env: dict[str, str], colours: bool) -> None:
+def test_colour_only_where_it_is_wanted(env: dict[str, str], colours: bool) -> None:
     script = "from counsel.cli import output; output.line('fine', colour='green')"
     assert ("\x1b[" in on_a_terminal(script, env={"NO_COLOR": "", "TERM": "xterm", **env})) is colours
 

@@ -41,7 +41,7 @@ def test_conversations_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["conv_3", "2024-11-16", "4", "gpt-5", "…", "high", "water", "…"] in lines
 
 
-def test_no_conversations_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_of_conversations_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     conversations._print({"conversations": []}, as_json=False)
     streams = capsys.readouterr()
     assert "No conversations." in streams.out + streams.err

@@ -471,7 +471,7 @@ def test_a_branch_is_compared_with_where_it_left(run: Run, project: Path, fake_p
     assert "Reviewing HEAD since it branched off main" in run("review", *PANEL).stderr
 
 
-def test_what_is_left_out_is_said(run: Run, repository: Path, fake_process: FakeProcess) -> None:
+def test_what_a_review_leaves_out_is_reported(run: Run, repository: Path, fake_process: FakeProcess) -> None:
     planted.write(
         repository,
         {

@@ -1,6 +1,6 @@
 """Tables at every width of a terminal (tests/golden/tables.txt), and moments as people read them.
 
-`COUNSEL_GOLDEN=write pytest …` writes the file anew: only for a change that is meant.
+`COUNSEL_GOLDEN=write pytest …` rewrites the file: only for an intended change.
 """
 
 from __future__ import annotations

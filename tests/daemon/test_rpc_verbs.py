@@ -152,7 +152,9 @@ async def test_a_program_waits_for_what_it_submitted_until_it_has_ended(program:
     ("method", "params"),
     [("cancel", {"any_id": "job_1"}), ("detach", {"job_id": "job_1"}), ("wait", {"job_id": "job_1"})],
 )
-async def test_what_ends_the_wait(program: Program, method: str, params: dict[str, Any]) -> None:
+async def test_a_program_that_no_longer_waits_does_not_cancel_its_job(
+    program: Program, method: str, params: dict[str, Any]
+) -> None:
     await program.submitted()
     if method == "wait":
         program.engine.failure = NotFound("There is none.")

@@ -42,7 +42,9 @@ from engine.jobs.test_turns import (  # noqa: F401 - they run again here
 pytestmark = [pytest.mark.postgres, pytest.mark.thorough]
 
 
-async def test_these_engines_have_no_file(engine: Engine, home: Path, caller: Callable[..., Caller]) -> None:
+async def test_an_engine_on_postgresql_has_no_database_file(
+    engine: Engine, home: Path, caller: Callable[..., Caller]
+) -> None:
     job = await engine.submit(ChatRequest(prompt="hello", model="gpt-5"), caller())
     await engine.wait(job)
     assert await engine.store.existing_jobs([job]) == {job}

@@ -123,7 +123,7 @@ async def test_one_secret_is_revealed_at_a_time(api: Api) -> None:
     assert await api.post("/api/servers:reveal", body) == (200, {"value": TOML})
 
 
-async def test_nothing_else_is_revealed(api: Api) -> None:
+async def test_no_other_field_is_revealed(api: Api) -> None:
     base = {"name": "files", "agent": "claude"}
     for field in (
         "env",

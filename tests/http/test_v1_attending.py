@@ -101,7 +101,7 @@ async def test_a_server_that_closes_stops_the_work_and_cancels_no_job(request_: 
     assert request_.events == ["cancelled", "over"]
 
 
-async def test_another_cancellation_goes_on(request_: Request) -> None:
+async def test_any_other_cancellation_is_raised(request_: Request) -> None:
     request_.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await request_.task

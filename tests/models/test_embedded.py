@@ -241,7 +241,7 @@ def test_the_demo_as_json_offers_the_models_of_the_keys_that_are_there(demo_home
 
 
 @pytest.mark.localmodel
-def test_kept_it_serves_other_processes_until_it_is_interrupted(demo_home: Path) -> None:
+def test_the_demo_can_serve_other_processes_until_it_is_interrupted(demo_home: Path) -> None:
     command = [sys.executable, "-m", "counsel", "demo", "--keep", "--json"]
     environment = {**os.environ, "COUNSEL_HOME": str(demo_home)}
     with subprocess.Popen(

@@ -1,6 +1,6 @@
 """Every recorded answer of a vendor, event by event (tests/golden/events).
 
-`COUNSEL_GOLDEN=write pytest …` writes the files anew: only for a change that is meant.
+`COUNSEL_GOLDEN=write pytest …` rewrites the files: only for an intended change.
 """
 
 from __future__ import annotations

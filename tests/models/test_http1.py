@@ -110,7 +110,7 @@ async def test_a_body_without_a_length_ends_with_its_connection() -> None:
         assert server.connections == 4
 
 
-async def test_notes_before_the_answer_are_skipped() -> None:
+async def test_informational_responses_are_skipped() -> None:
     async with running() as (server, ask):
         server.says(
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + CHUNKED,

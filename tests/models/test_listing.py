@@ -23,7 +23,7 @@ def catalog(home: Path, text: str = "", **env: str) -> Catalog:
 # ── listings ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_row_as_programs_read_it(tmp_path: Path) -> None:
+def test_a_model_as_json(tmp_path: Path) -> None:
     full_catalog = catalog(tmp_path, '[aliases]\nfast = "gpt-5"\n', **OPENAI)
     model = full_catalog.lookup("gpt-5")
     document = listing.as_json(full_catalog.row(model))

@@ -216,7 +216,7 @@ def test_the_servers_own_error_keeps_its_code_and_loses_its_ids() -> None:
     assert {"job_id", "partial", "tried", "model"}.isdisjoint(error.fields)
 
 
-def test_a_key_of_the_server_is_not_ours_to_mend() -> None:
+def test_a_bad_key_of_the_server_is_the_operators_to_replace() -> None:
     error = failure(
         500, own={"code": AuthenticationFailed.code, "error": "bad key", "hint": "set OPENAI_API_KEY"}
     )

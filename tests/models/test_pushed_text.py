@@ -67,7 +67,7 @@ async def test_text_behind_the_first_is_pushed_and_the_rest_are_events(
     assert [type(event) for event in reading.others] == [UsageReport, Finished]
 
 
-async def test_what_is_not_taken_is_an_event_and_the_order_stays(
+async def test_text_that_is_not_pushed_is_an_event_and_the_order_stays(
     fake_api: FakeAPI, transport: Transport
 ) -> None:
     fake_api.script(text=WORDS * 20, deltas=60, split=50, gate="rest", gate_after=1)

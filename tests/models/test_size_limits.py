@@ -178,7 +178,7 @@ async def test_the_time_limit_holds_against_data_that_never_pauses(block: bytes)
         assert excinfo.value.fields["limit"] == "total"
 
 
-async def test_others_have_their_turn_while_a_bomb_is_read() -> None:
+async def test_other_tasks_run_while_a_bomb_is_read() -> None:
     """Other tasks run between two pieces of a compressed chunk."""
     turns = 0
 
@@ -312,7 +312,7 @@ async def test_between_two_tries_there_is_always_a_pause(retry_after: str, fake_
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.text(max_size=5)), max_size=60))
-def test_a_buffer_is_a_text(steps: list[tuple[int, str]]) -> None:
+def test_a_buffer_equals_its_text(steps: list[tuple[int, str]]) -> None:
     buffer, text = TextBuffer(), ""
     for offset, piece in steps:
         if offset < len(text) and offset % 3 == 0:

@@ -210,7 +210,7 @@ async def test_a_list_from_the_future_is_asked_for(tmp_path: Path) -> None:
     assert len(server.asked) == 1
 
 
-async def test_nobody_is_asked_without_a_team_or_with_a_broken_login(tmp_path: Path) -> None:
+async def test_no_server_is_asked_without_a_team_or_with_a_broken_login(tmp_path: Path) -> None:
     server = Server()
     alone = settings.load({"COUNSEL_HOME": str(tmp_path / "alone")})
     joined(tmp_path)

@@ -141,7 +141,7 @@ async def test_an_answer(server: TeamServer, target: Target, transport: Transpor
 @pytest.mark.parametrize(
     "failure", [(503, own("CANCELLED")), (502, {"message": "bad gateway"}), (503, {"message": "no server"})]
 )
-async def test_what_happens_on_the_way_is_tried_again(
+async def test_a_failure_before_the_server_is_tried_again(
     server: TeamServer, target: Target, transport: Transport, failure: object
 ) -> None:
     server.answers = [failure, ANSWER]

@@ -100,7 +100,7 @@ async def test_a_retry_is_announced_with_its_reason(acme: Caller, fake_api: Fake
     assert "Attempt 2 of 3" in notice.text
 
 
-async def test_attempts_can_be_one(acme: Caller, fake_api: FakeAPI) -> None:
+async def test_a_call_may_have_a_single_attempt(acme: Caller, fake_api: FakeAPI) -> None:
     fake_api.script(status=503, times=None)
     with pytest.raises(ProviderUnavailable):
         await acme.ask(attempts=1)

@@ -189,7 +189,7 @@ def test_a_blocked_prompt_is_filtered_and_says_why() -> None:
 # ── OpenAI Chat dialects ──
 
 
-def test_mistrals_parts() -> None:
+def test_mistrals_parts_are_thinking_and_text() -> None:
     reader = WIRES["openai_chat"].reader()
     part = '{"type":"thinking","thinking":[{"type":"text","text":"hm"}]}'
     events = reader.feed(

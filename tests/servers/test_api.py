@@ -368,7 +368,9 @@ async def test_check(http: httpx2.AsyncClient, user: User) -> None:
         await ask(http, "POST", "/api/servers:check", {"name": "x", "timeout": timeout})
 
 
-async def test_checking_a_folders_own_servers_needs_confirmation(http: httpx2.AsyncClient, user: User) -> None:
+async def test_checking_a_folders_own_servers_needs_confirmation(
+    http: httpx2.AsyncClient, user: User
+) -> None:
     user.counsel("add", "x", "-a", "claude", "-s", "project", "--", sys.executable, str(QUICK))
     reply = await ask(http, "POST", "/api/servers:check", {"name": "x"}, 400)
     assert str(QUICK) in reply["error"]

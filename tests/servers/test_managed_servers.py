@@ -215,7 +215,7 @@ def test_the_clients_list_the_same(user: User) -> None:
     codex_list = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
     assert {server["name"] for server in codex_list} == {"brought", "mine"}
     gemini_files(user)
-    shutil.rmtree(user.machine)  # the client wants these files safe from all but root, which a test's are not
+    shutil.rmtree(user.machine)  # Gemini accepts them only if root alone can write them
     output = real_clients.ask(user.home, user.project, "gemini", "mcp", "list", **TRUST)
     used = {
         row["name"]: row for row in user.json("list", "-a", "gemini")["servers"] if not row["shadowed_by"]

@@ -122,7 +122,9 @@ def test_counsel_and_the_real_claude_write_at_once(user: User) -> None:
 def test_killed_writers_leave_the_old_or_the_new_file(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """After kill -9 at random moments the files are complete, and the next writer continues once the lock is stale."""
     monkeypatch.setattr("counsel.configfiles.write.locks.STALE", 0.2)
-    pad = {f"key-{number}": "x" * 100 for number in range(20_000)}  # 2 MB, so that a writer can be killed in the middle
+    pad = {
+        f"key-{number}": "x" * 100 for number in range(20_000)
+    }  # 2 MB, so that a writer can be killed in the middle
     user.write("claude", json.dumps({**pad, "mcpServers": {}}, indent=2))
     chance = random.Random(4)
     finished_names: set[str] = set()

@@ -24,8 +24,8 @@ CASES = [("stdio", STDIO), ("stdio-min", PLAIN), ("http", HTTP), ("token", TOKEN
 @pytest.mark.parametrize(("case", "server"), CASES, ids=[row[0] for row in CASES])
 @pytest.mark.parametrize("agent", ["opencode", "vscode"])
 def test_each_client_writes_its_golden_file(agent: str, case: str, server: Server, user: User) -> None:
-    """OpenCode's own `mcp add` asks a person, and VS Code is not available here: these files hold what counsel writes, by
-    the clients' documentation. That OpenCode uses it is shown below."""
+    """OpenCode's own `mcp add` asks a person, and VS Code is not available here: these files hold what counsel writes
+    by the clients' documentation. That OpenCode uses it is shown below."""
     user.servers().add([server], [agent])
     assert user.file(agent).read_text() == golden(agent, f"{case}.json")
     assert user.file(agent).stat().st_mode & 0o777 == 0o600

@@ -56,7 +56,9 @@ def test_claude_connects_to_what_counsel_writes(user: User, tiny_port: int) -> N
 
 
 @pytest.mark.parametrize("kind", ["bare", "relative"])
-def test_claude_and_counsel_agree_which_repository_owns_a_worktree(kind: str, user: User, tmp_path: Path) -> None:
+def test_claude_and_counsel_agree_which_repository_owns_a_worktree(
+    kind: str, user: User, tmp_path: Path
+) -> None:
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost"]
     subprocess.run([*git, "init", "-q"], cwd=user.project, check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], cwd=user.project, check=True)

@@ -219,7 +219,9 @@ def test_a_file_above_the_trusted_folder_is_not_trusted_with_it(user: User, cana
 
 
 @pytest.mark.parametrize("workspace", ["claude project", "gemini project", "codex project", "cursor project"])
-def test_the_users_own_server_takes_precedence_over_the_folders(user: User, canary: Path, workspace: str) -> None:
+def test_the_users_own_server_takes_precedence_over_the_folders(
+    user: User, canary: Path, workspace: str
+) -> None:
     agent = workspace.split(maxsplit=1)[0]
     user.counsel("add", "x", "-a", agent, "--", sys.executable, str(QUICK))
     if agent == "codex":

@@ -114,9 +114,7 @@ def test_a_link_beside_another_of_its_name_replaces_nothing(user: User) -> None:
     assert own.is_dir()
 
 
-def test_a_skill_created_since_the_plan_is_not_replaced(
-    user: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_skill_created_since_the_plan_is_not_replaced(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     add_skill(user, "~/.claude", "gem")
     place = user.home / ".agents" / "skills" / "gem"
     real_new_id = undo_log.new_id

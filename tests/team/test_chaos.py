@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 
-async def test_a_team_under_fire(
+async def test_a_team_under_faults(
     tmp_path: Path, postgres_server: PostgresServer, fake_process: FakeProcess
 ) -> None:
     from team.storm import Plan, storm

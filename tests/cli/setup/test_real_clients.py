@@ -177,7 +177,7 @@ def test_claude_asks_codex_through_counsel(agents: RealAgents, fake_process: Fak
     assert "It is 42." in json.dumps(second["input"])
 
 
-def test_a_circle_of_real_agents_ends(agents: RealAgents, fake_process: FakeProcess) -> None:
+def test_real_agents_that_ask_each_other_end(agents: RealAgents, fake_process: FakeProcess) -> None:
     """Claude asks Codex, and Codex (through the counsel that it starts itself) asks Claude back.
 
     Codex calls such tools only with full access: at the lower levels nobody is there to approve them.

@@ -143,7 +143,7 @@ async def test_the_order_differs_by_reader_and_is_the_same_in_the_next_attempt()
         ("Answer Alpha", "Answer Alpha"),
     ],
 )
-def test_names_are_put_into_what_the_judge_says(text: str, expected: str) -> None:
+def test_the_judges_letters_are_replaced_by_names(text: str, expected: str) -> None:
     assert anonymous.with_names(text, {"A": "gpt-5", "B": "o3", "C": "opus"}) == expected
 
 

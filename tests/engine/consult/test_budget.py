@@ -231,7 +231,7 @@ async def test_simultaneous_calls_together_stay_within_the_budget(
     assert await state(engine) == (0.05, 0.0)
 
 
-async def test_of_a_council_the_last_member_that_cannot_be_paid_fails_by_name(
+async def test_the_member_of_a_council_that_the_budget_does_not_cover_fails_by_name(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     """This is decided for all of them before the first is asked: in any order of arrival, the third is refused."""
@@ -410,7 +410,7 @@ async def test_titles_and_summaries_are_paid_from_the_budget_too(
         await asyncio.sleep(0.01)
 
 
-async def test_a_member_that_never_says_what_it_needs_does_not_hold_up_the_others(
+async def test_a_member_that_never_reserves_does_not_hold_up_the_others(
     engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(budget, "PATIENCE", 0.0)

@@ -205,14 +205,14 @@ async def test_a_machine_without_descriptors_is_named(text: str) -> None:
     assert (failure.provider, failure.partial) == ("openai", text or None)
 
 
-async def test_a_fault_of_ours_is_one_and_quotes_nothing() -> None:
+async def test_an_internal_error_quotes_nothing() -> None:
     failure = await CallSetup().failure(ValueError("the prompt"))
     assert failure.code == "INTERNAL"
     assert failure.message == "Asking gpt-5 failed because of an internal error (ValueError)."
     assert failure.provider == "openai"
 
 
-async def test_an_answer_without_an_end_is_a_fault_of_ours() -> None:
+async def test_an_answer_without_an_end_is_an_internal_error() -> None:
     with pytest.raises(CounselError, match="without a final event") as excinfo:
         await CallSetup().ask()
     assert excinfo.value.partial == "so far"

@@ -113,7 +113,9 @@ async def test_a_defect_that_one_model_meets_fails_that_model_alone(
     assert result["refined_responses"] == 2
 
 
-async def test_one_left_is_its_answer_and_no_consensus(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_a_single_remaining_answer_is_no_consensus(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "nonsense-9"))
     assert result["status"] == "no_consensus"
     assert "not a consensus" in result["content"]

@@ -56,7 +56,7 @@ async def test_a_verdict_on_disagreement_takes_seven_calls_without_a_name(
     )
 
 
-async def test_names_are_put_in_by_the_letters_that_the_judge_read(
+async def test_letters_are_replaced_by_the_names_that_they_stood_for(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     insight = [{"answer": "A", "insight": "It says more than Answer B."}]
@@ -212,7 +212,7 @@ async def test_what_cannot_be_done_is_refused_before_anything_is_sent(
     assert fake_api.log.requests == []
 
 
-async def test_auto_is_of_a_vendor_that_is_not_on_the_panel(
+async def test_an_automatic_judge_is_of_a_vendor_that_is_not_on_the_panel(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     for members, vendors in (
@@ -225,7 +225,7 @@ async def test_auto_is_of_a_vendor_that_is_not_on_the_panel(
         assert engine.router.route(name, caller()).provider not in vendors
 
 
-async def test_auto_is_another_model_where_there_is_one_vendor_only(
+async def test_an_automatic_judge_is_another_model_where_there_is_one_vendor_only(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     no_keys = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")

@@ -50,7 +50,7 @@ async def test_the_users_own_panel_may_be_a_named_one(engine: Engine, caller: Ca
     assert await asked(engine, caller(COUNSEL_CONSENSUS_MODELS="@duo"), "auto") == ["gpt-5", "sonnet"]
 
 
-def test_a_part_is_for_a_member_of_the_users_own_panel(caller: Callable[..., Caller]) -> None:
+def test_a_role_or_stance_is_for_a_member_of_the_users_own_panel(caller: Callable[..., Caller]) -> None:
     """The models on the command line if none are named."""
     for own in ("sonnet,gpt-5", "@duo"):
         settings = caller(COUNSEL_CONSENSUS_MODELS=own).settings
@@ -65,7 +65,7 @@ def test_a_part_is_for_a_member_of_the_users_own_panel(caller: Callable[..., Cal
         )
 
 
-async def test_the_part_of_auto_is_that_of_each_of_the_users_own_panel(
+async def test_a_stance_of_auto_applies_to_each_member_of_the_users_own_panel(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     own = caller(COUNSEL_CONSENSUS_MODELS="@roles")

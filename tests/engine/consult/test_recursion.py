@@ -45,7 +45,7 @@ async def test_an_agent_may_ask_the_model_of_its_maker(engine: Engine, caller: C
     assert answer["metadata"]["provider"] == "anthropic"
 
 
-async def test_a_circle_of_agents_ends(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_agents_that_ask_each_other_end(engine: Engine, caller: Callable[..., Caller]) -> None:
     sender = replace(caller(), agent="codex", chain=("claude", "codex"))
     with pytest.raises(SelfConsultation, match="Claude Code → Codex → Claude Code") as excinfo:
         await ask(engine, sender, "claude")
@@ -60,7 +60,7 @@ async def test_the_depth_is_limited(engine: Engine, caller: Callable[..., Caller
     assert "COUNSEL_MAX_DEPTH" in (excinfo.value.hint or "")
 
 
-async def test_two_deep_is_allowed_and_the_setting_counts(
+async def test_a_depth_of_two_is_allowed_and_the_setting_changes_it(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     assert await ask(engine, replace(caller(), agent="codex", chain=("claude", "codex")), "gpt-5")

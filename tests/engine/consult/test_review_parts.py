@@ -95,7 +95,7 @@ def test_a_file_whose_mode_alone_was_changed_has_its_name_in_the_first_line(name
     assert (file.path, file.status, file.hunks) == (path, "modified", ())
 
 
-def test_what_names_two_files_and_says_nothing_else_is_none() -> None:
+def test_a_header_with_two_names_and_no_rename_is_no_file() -> None:
     assert diff.parse("diff --git a/one.sh b/two.sh\nold mode 100644\nnew mode 100755\n") == []
 
 

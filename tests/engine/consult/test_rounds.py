@@ -34,7 +34,7 @@ async def test_two_that_answer_once_are_a_consensus(engine: Engine, caller: Call
     ) == (2, 0, 0)
 
 
-async def test_two_of_three_are_a_partial_one(
+async def test_two_of_three_are_a_partial_consensus(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=401, vendor="anthropic", times=None)
@@ -42,7 +42,7 @@ async def test_two_of_three_are_a_partial_one(
     assert result["status"] == "consensus_partial"
 
 
-async def test_the_last_one_has_its_grace_and_no_longer(
+async def test_the_last_model_gets_its_grace_period_and_no_more(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rounds, "GRACE", 0.2)

@@ -110,7 +110,7 @@ def test_where_and_why_in_short() -> None:
     )  # fmt: skip
 
 
-def test_what_is_nested_too_deeply_is_said() -> None:
+def test_what_is_nested_too_deeply_is_reported() -> None:
     schema: dict[str, Any] = {"$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}
     value: list[Any] = []
     for _ in range(3000):

@@ -97,7 +97,7 @@ async def test_a_failing_summary_falls_back_to_a_snippet(
     assert result["final_summary"] == "gpt-5 says: please say hello"
 
 
-async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
+async def test_an_answer_that_cannot_be_stored_is_still_returned(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     async with full_disk(engine):
@@ -164,7 +164,7 @@ async def test_each_job_is_stored_as_long_as_its_caller_set(
     assert [path.stem for path in texts.iterdir()] == [remaining]
 
 
-async def test_a_name_whose_conversation_has_expired_starts_afresh(
+async def test_the_name_of_an_expired_conversation_starts_a_new_one(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     await ask(engine, caller(), "old", continuation_id="mine")

@@ -126,7 +126,7 @@ async def test_one_that_corrects_itself_has_its_vote(
         ("", None, [], 0.0),
     ],
 )
-def test_ties_are_ties(cast: str, majority: str | None, tied: list[str], agreement: float) -> None:
+def test_a_tie_has_no_winner(cast: str, majority: str | None, tied: list[str], agreement: float) -> None:
     by_letter = {choice[0]: choice for choice in CHOICES}
     members = [Participant(str(number), f"m{number}", None) for number in range(len(cast))]
     ballots = {str(number): vote.Pick(by_letter[letter], "r") for number, letter in enumerate(cast)}

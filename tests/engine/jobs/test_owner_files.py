@@ -66,7 +66,7 @@ def test_an_owner_in_this_process_is_alive_until_it_releases(folder: Path, us: O
     second.release()  # twice is harmless
 
 
-def test_no_owner_is_dead(us: Ownership) -> None:
+def test_a_job_without_an_owner_counts_as_dead(us: Ownership) -> None:
     assert us.state(NO_OWNER) == "dead"
     assert us.dead(NO_OWNER)
 

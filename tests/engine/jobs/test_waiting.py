@@ -48,7 +48,7 @@ async def test_a_job_whose_process_has_died_is_looked_for_at_once(
     assert job.searches == ["job_1"]
 
 
-async def test_its_failure_is_raised(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_jobs_failure_is_raised(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     error = NotFound("There is none.")
     job = RemoteJob(engine, monkeypatch, {}, {"error": error})
     job.owner_states = [True]

@@ -29,7 +29,7 @@ def test_a_persons_name(name: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 65, "a\nb", "a\u202eb", "a\ud800", "Operator", "a\u2028b"])
-def test_what_nobody_is_called(name: str) -> None:
+def test_a_name_that_a_person_cannot_have(name: str) -> None:
     with pytest.raises(InvalidArgument):
         names.person(name)
 
@@ -89,7 +89,7 @@ SHOWN = {
 }
 
 
-def test_a_person_as_programs_read_it() -> None:
+def test_a_person_as_json() -> None:
     assert documents.person(PersonRecord(ADA, 1_000_000_000.0, None, (TOKEN,))) == {
         "id": "p_1",
         "name": "Ada",
@@ -115,7 +115,7 @@ def test_a_new_token_is_shown_once() -> None:
     }
 
 
-def test_usage_and_audit_as_programs_read_them() -> None:
+def test_usage_and_audit_as_json() -> None:
     document = documents.used(PersonUsage("p_1", "Ada", 3, 1, 10, 20, 0.12345678, 0, 1_000_000_000.0))
     assert document == {
         "person": "p_1",
@@ -160,7 +160,7 @@ def audited(*, prompts: bool = False) -> tuple[Audit, Log]:
     return Audit(log, 30, prompts=prompts), log
 
 
-def test_who_did_what_is_noted_for_some_days() -> None:
+def test_actions_are_recorded_for_some_days() -> None:
     audit_log, log = audited()
     audit_log.note(Sender(ADA, "t_1", "10.0.0.1"), "deleted", "j" * 600, "d" * 600)
     audit_log.note(Sender(None), "refused", "/api")
@@ -171,7 +171,7 @@ def test_who_did_what_is_noted_for_some_days() -> None:
     assert log.lives == [30.0, 30.0]
 
 
-def test_a_question_is_noted_only_if_the_team_wants_that() -> None:
+def test_a_question_is_recorded_only_if_the_team_wants_that() -> None:
     for prompts, detail in ((False, "gpt-5"), (True, "gpt-5\nthe question")):
         audit_log, log = audited(prompts=prompts)
         audit_log.note_question(Sender(ADA), "job_1", "gpt-5", "the question")
@@ -191,7 +191,7 @@ def test_a_client_that_comes_back_to_its_job_has_asked_once() -> None:
     assert [record.object for record in log.records] == ["job_1", "job_2"]
 
 
-def test_whoever_knocks_without_end_does_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_refusals_do_not_fill_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr(audit, "time", SimpleNamespace(time=lambda: 1.0, monotonic=lambda: now))
     audit_log, log = audited()
@@ -256,7 +256,7 @@ def test_a_key_of_the_old_secret_is_read_and_sealed_again() -> None:
         (SECRET, "o" * 31, "COUNSEL_SECRET_KEY_OLD has fewer than 32"),
     ],
 )
-def test_a_secret_that_is_none(secret: str, old: str, problem: str) -> None:
+def test_a_missing_or_short_secret_is_refused(secret: str, old: str, problem: str) -> None:
     with pytest.raises(ConfigInvalid, match=problem):
         Sealer(secret, old)
 

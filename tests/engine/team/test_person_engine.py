@@ -162,7 +162,7 @@ async def test_a_completion_begins_a_conversation_under_any_name(engine: Engine,
         await ask(ada, caller, continuation_id="conv_00000000-0000-4000-8000-000000000001")
 
 
-async def test_what_was_asked_of_whom_is_noted_without_the_question(engine: Engine, caller: Any) -> None:
+async def test_a_call_is_recorded_without_its_question(engine: Engine, caller: Any) -> None:
     ada = engine.for_person(ADA)
     await ada.wait(
         await ada.submit(ConsensusRequest(prompt="the question", models=("gpt-5", "haiku")), caller())

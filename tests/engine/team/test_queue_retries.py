@@ -43,5 +43,5 @@ def test_failures_are_tried_again_ever_later_and_what_asks_for_it_when_it_says(
     assert bool(caplog.records) == isinstance(error, ValueError)
 
 
-def test_it_says_when() -> None:
+def test_a_retry_says_when() -> None:
     assert str(Later(1.5)) == "again in 1.5 s"

@@ -30,7 +30,7 @@ async def test_the_operator_sees_and_continues_what_was_asked_before_there_were_
         await store.submit(replace(new_job("before"), origin=Origin(person=replace(OPERATOR, id="p1"))))
 
 
-async def test_nobody_sees_what_is_the_operators(open_store: Open) -> None:
+async def test_the_operators_jobs_are_visible_to_nobody_else(open_store: Open) -> None:
     store = open_store()
     await store.submit(replace(new_job(id="job_theirs"), origin=Origin(person=OPERATOR)))
     for person, can_see in ((OPERATOR.id, True), ("", False), ("p1", False)):
