@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from fake import FakeAPI, FakeHost, FakeProcess
 from support.client_programs import program
-from support.stdio_client import daemon_pid, gone
+from support.stdio_client import daemon_ends, daemon_pid
 from support.user import User, make_user
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
     yield tmp_path / "home"
     if (pid := daemon_pid(tmp_path / "home")) is not None:
         os.kill(pid, signal.SIGKILL)
-        await gone(tmp_path / "home")
+        await daemon_ends(tmp_path / "home")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from counsel.agents.process import Command, Process
 from counsel.errors import OutOfResources
 from counsel.types import Limits
 from fake import FakeProcess
-from support.stdio_client import StdioClient, daemon_pid, gone
+from support.stdio_client import StdioClient, daemon_ends, daemon_pid
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
@@ -29,7 +29,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
     yield tmp_path / "home"
     if (pid := daemon_pid(tmp_path / "home")) is not None:
         os.kill(pid, 9)
-        await gone(tmp_path / "home")
+        await daemon_ends(tmp_path / "home")
 
 
 def open_files(pid: int) -> int:

@@ -22,23 +22,23 @@ from counsel.mcp.identity import ClientIdentity
 from counsel.mcp.jsonlines import Splitter
 from counsel.results import ChatResult
 from fake import FakeAPI
-from support.ask_service import Wire, service
+from support.ask_service import SocketClient, service
 
 
 async def test_two_objects_without_a_line_end_are_two_requests(
     engine: Engine, fake_api: FakeAPI, home: Path
 ) -> None:
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
+        client = await SocketClient.to(ask_service.path)
         message = {"model": "gpt-5", "prompt": "hello"}
         both = [json.dumps({"requestId": name, "sessionTag": name, **message}) for name in ("a", "b")]
-        wire.writer.write("".join(both).encode())
-        wire.send("c", sessionTag="c")
-        answers = await wire.lines(3)
+        client.writer.write("".join(both).encode())
+        client.send("c", sessionTag="c")
+        answers = await client.lines(3)
         assert {name: answer["text"] for name, answer in answers.items()} == dict.fromkeys(
             "abc", "gpt-5 says: hello"
         )
-        wire.close()
+        client.close()
 
 
 _TEXT = st.text(max_size=8)
@@ -100,19 +100,19 @@ async def _split(sizes: list[int], text: str, home: Path) -> None:
     async with AskService(
         engine, ClientIdentity(env={"COUNSEL_HOME": str(home)}, cwd=home), "s", home
     ) as ask_service:
-        wire = await Wire.to(ask_service.path)
+        client = await SocketClient.to(ask_service.path)
         stream = b"".join(encode({"requestId": f"{n}é", "model": "m", "prompt": text}) for n in range(3))
         at, turn = 0, 0
         while at < len(stream):
             size = sizes[turn % len(sizes)]
-            wire.writer.write(stream[at : at + size])
-            await wire.writer.drain()
+            client.writer.write(stream[at : at + size])
+            await client.writer.drain()
             await asyncio.sleep(0)
             at, turn = at + size, turn + 1
-        answers = await wire.lines(3)
+        answers = await client.lines(3)
         assert {line["text"] for line in answers.values()} == {text}
         assert set(answers) == {"0é", "1é", "2é"}
-        wire.close()
+        client.close()
 
 
 async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_closed(
@@ -122,18 +122,18 @@ async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_clos
     engine: Any = Echo()
     identity = ClientIdentity(env={"COUNSEL_HOME": str(tmp_path)}, cwd=tmp_path)
     async with AskService(engine, identity, "s", tmp_path) as ask_service:
-        wires = []
+        clients = []
         for number in range(3):
-            wires.append(await Wire.to(ask_service.path))
-            wires[-1].send(f"first {number}")
-            await wires[-1].line()
-            for wire in wires[-2:]:  # two are allowed: both are served
-                wire.send(f"again {number}")
-                await wire.line()
-        assert "closed for a newer one" in (await wires[0].line())["error"]
-        assert await asyncio.wait_for(wires[0].reader.read(), 20) == b""
-        for wire in wires:
-            wire.close()
+            clients.append(await SocketClient.to(ask_service.path))
+            clients[-1].send(f"first {number}")
+            await clients[-1].line()
+            for client in clients[-2:]:  # two are allowed: both are served
+                client.send(f"again {number}")
+                await client.line()
+        assert "closed for a newer one" in (await clients[0].line())["error"]
+        assert await asyncio.wait_for(clients[0].reader.read(), 20) == b""
+        for client in clients:
+            client.close()
 
 
 class Echo:
@@ -156,12 +156,14 @@ class Echo:
 async def test_a_message_of_many_megabytes(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(size=5_000_000, times=None)
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("big", "x" * 300_000)  # what fits the model's window
-        wire.send("small", "y", sessionTag="other")
-        answers = await wire.lines(2)
+        client = await SocketClient.to(ask_service.path)
+        client.send("big", "x" * 300_000)  # what fits the model's window
+        client.send("small", "y", sessionTag="other")
+        answers = await client.lines(2)
         assert [len(answers[name]["text"]) for name in ("big", "small")] == [5_000_000, 5_000_000]
         for size, code in ((10_000_000, "CONTEXT_LENGTH_EXCEEDED"), (20_000_000, "INVALID_ARGUMENT")):
-            wire.writer.write(b'{"requestId": "wide", "model": "gpt-5", "prompt": "' + b"z" * size + b'"}\n')
-            assert (await wire.line())["code"] == code
-        wire.close()
+            client.writer.write(
+                b'{"requestId": "wide", "model": "gpt-5", "prompt": "' + b"z" * size + b'"}\n'
+            )
+            assert (await client.line())["code"] == code
+        client.close()

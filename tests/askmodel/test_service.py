@@ -16,14 +16,14 @@ from counsel.engine.engine import Engine
 from counsel.errors import Conflict, InvalidArgument
 from counsel.front.json_messages import encode
 from fake import FakeAPI, marked
-from support.ask_service import Wire, service
+from support.ask_service import SocketClient, service
 
 
 async def test_an_answer_has_converses_shape(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("askmodel_1", "hello", sessionTag="topic", timestamp="2026-01-01T12:00:00.000Z")
-        reply = await wire.line()
+        client = await SocketClient.to(ask_service.path)
+        client.send("askmodel_1", "hello", sessionTag="topic", timestamp="2026-01-01T12:00:00.000Z")
+        reply = await client.line()
         assert (reply["requestId"], reply["text"], reply["error"]) == (
             "askmodel_1",
             "gpt-5 says: hello",
@@ -33,17 +33,17 @@ async def test_an_answer_has_converses_shape(engine: Engine, fake_api: FakeAPI, 
         assert reply["continuationId"].startswith("ask_")
         jobs = (await engine.recent()).to_json()["content"]["jobs"]
         assert [(job["tool"], job["job_id"]) for job in jobs] == [("askModel", reply["jobId"])]
-        wire.close()
+        client.close()
 
 
 async def test_a_question_may_have_a_limit_of_its_cost(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("askmodel_1", "hello", maxCostUsd=0.0001)
-        reply = await wire.line()
+        client = await SocketClient.to(ask_service.path)
+        client.send("askmodel_1", "hello", maxCostUsd=0.0001)
+        reply = await client.line()
         assert (reply["code"], reply["details"]["limit_usd"]) == ("BUDGET_EXCEEDED", 0.0001)
         assert not fake_api.calls
-        wire.close()
+        client.close()
 
 
 async def test_many_at_once_on_one_connection_in_the_order_of_their_ends(
@@ -51,16 +51,16 @@ async def test_many_at_once_on_one_connection_in_the_order_of_their_ends(
 ) -> None:
     fake_api.script(contains="slow", gate="later")
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
+        client = await SocketClient.to(ask_service.path)
         for n in range(8):
-            wire.send(f"r{n}", "slow" if n == 0 else f"p{n}", sessionTag=f"t{n}")
-        quick = await wire.lines(7)
+            client.send(f"r{n}", "slow" if n == 0 else f"p{n}", sessionTag=f"t{n}")
+        quick = await client.lines(7)
         assert {name: line["text"] for name, line in quick.items()} == {
             f"r{n}": f"gpt-5 says: p{n}" for n in range(1, 8)
         }
         fake_api.open_gate("later")
-        assert (await wire.line())["requestId"] == "r0"
-        wire.close()
+        assert (await client.line())["requestId"] == "r0"
+        client.close()
 
 
 async def test_partial_text_comes_in_pieces_that_make_the_answer(
@@ -68,27 +68,27 @@ async def test_partial_text_comes_in_pieces_that_make_the_answer(
 ) -> None:
     fake_api.script(text="one two three four", deltas=4, gate="more", gate_after=1)
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("r", stream=True)
+        client = await SocketClient.to(ask_service.path)
+        client.send("r", stream=True)
         reply = ""
-        message = await wire.line()
+        message = await client.line()
         fake_api.open_gate("more")  # a piece was here before the answer was complete
         while "partial" in message:
             assert message["offset"] == len(reply)
             reply += message["partial"]
-            message = await wire.line()
+            message = await client.line()
         assert reply == message["text"] == "one two three four"
-        wire.close()
+        client.close()
 
 
 async def test_discarded_text_is_marked_as_discarded(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(text="void1 void2 void3", error="overloaded", error_after=2, gate="fail", gate_after=1)
     fake_api.script(text="good1 good2 good3")
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("r", model="auto", stream=True)
+        client = await SocketClient.to(ask_service.path)
+        client.send("r", model="auto", stream=True)
         reply, reports = "", []
-        while "partial" in (message := await wire.line()):
+        while "partial" in (message := await client.line()):
             reply = reply[: message["offset"]] + message["partial"]
             reports += [message["restarted"]] if "restarted" in message else []
             fake_api.open_gate("fail")
@@ -97,7 +97,7 @@ async def test_discarded_text_is_marked_as_discarded(engine: Engine, fake_api: F
         assert [(report["model"], report["next"], report["reason"]) for report in reports] == [
             (first, second, "failed")
         ]
-        wire.close()
+        client.close()
 
 
 @pytest.mark.parametrize(
@@ -129,17 +129,17 @@ async def test_a_bad_line_is_an_error_for_that_line_only(
     engine: Engine, fake_api: FakeAPI, home: Path, line: bytes, words: str
 ) -> None:
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("before", sessionTag="one")
-        wire.writer.write(line + b"\n")
-        wire.send("after", sessionTag="two")
-        answers = await wire.lines(3)
+        client = await SocketClient.to(ask_service.path)
+        client.send("before", sessionTag="one")
+        client.writer.write(line + b"\n")
+        client.send("after", sessionTag="two")
+        answers = await client.lines(3)
         assert answers["before"]["text"] == answers["after"]["text"] == "gpt-5 says: hello"
         (bad,) = (answer for name, answer in answers.items() if name not in {"before", "after"})
         assert (bad["text"], bad["code"]) == (None, "INVALID_ARGUMENT")
         assert words in bad["error"]
         assert bad["requestId"] == ("a" if b'"requestId": "a"' in line else None)
-        wire.close()
+        client.close()
 
 
 async def test_a_client_that_writes_no_line_end_is_answered(
@@ -147,21 +147,21 @@ async def test_a_client_that_writes_no_line_end_is_answered(
 ) -> None:
     async with service(engine, fake_api, home) as ask_service:
         for prompt in ("hello", 'a } in a text \\" {', "x" * 300_000):
-            wire = await Wire.to(ask_service.path)
+            client = await SocketClient.to(ask_service.path)
             message = {"requestId": "a", "model": "gpt-5", "prompt": prompt, "sessionTag": None}
-            wire.writer.write(json.dumps(message).encode())
-            assert (await wire.line())["text"] == f"gpt-5 says: {prompt}"
-            wire.close()
+            client.writer.write(json.dumps(message).encode())
+            assert (await client.line())["text"] == f"gpt-5 says: {prompt}"
+            client.close()
 
 
 async def test_failures_are_errors_with_a_code(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     async with service(engine, fake_api, home, agent="codex", COUNSEL_MAX_ATTEMPTS="1") as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("none", model="no-such-model")
-        wire.send("self", model="codex")
-        wire.send("down", marked(status=500))
-        wire.send("", "no name")
-        answers = await wire.lines(4)
+        client = await SocketClient.to(ask_service.path)
+        client.send("none", model="no-such-model")
+        client.send("self", model="codex")
+        client.send("down", marked(status=500))
+        client.send("", "no name")
+        answers = await client.lines(4)
         codes = {name: (line["text"], line["code"]) for name, line in answers.items()}
         assert codes == {
             "none": (None, "MODEL_NOT_FOUND"),
@@ -170,7 +170,7 @@ async def test_failures_are_errors_with_a_code(engine: Engine, fake_api: FakeAPI
             "": (None, "INVALID_ARGUMENT"),
         }
         assert all(line["error"] for line in answers.values())
-        wire.close()
+        client.close()
 
 
 async def test_a_call_has_a_time_limit(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
@@ -178,11 +178,11 @@ async def test_a_call_has_a_time_limit(engine: Engine, fake_api: FakeAPI, home: 
     async with service(
         engine, fake_api, home, REQUEST_TIMEOUT_MS="400", COUNSEL_MAX_ATTEMPTS="1"
     ) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("r")
-        reply = await wire.line()
+        client = await SocketClient.to(ask_service.path)
+        client.send("r")
+        reply = await client.line()
         assert (reply["text"], reply["code"]) == (None, "TIMEOUT")
-        wire.close()
+        client.close()
 
 
 async def test_a_name_in_use_is_refused_and_its_first_answer_comes(
@@ -190,23 +190,23 @@ async def test_a_name_in_use_is_refused_and_its_first_answer_comes(
 ) -> None:
     fake_api.script(gate="go")
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("same")
-        wire.send("same")
-        reply = await wire.line()
+        client = await SocketClient.to(ask_service.path)
+        client.send("same")
+        client.send("same")
+        reply = await client.line()
         assert (reply["requestId"], reply["code"]) == (None, "INVALID_ARGUMENT")
         fake_api.open_gate("go")
-        assert (await wire.line())["text"] == "gpt-5 says: hello"
-        wire.close()
+        assert (await client.line())["text"] == "gpt-5 says: hello"
+        client.close()
 
 
 async def test_hanging_up_stops_the_call_upstream(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(gate="never", gate_after=1)
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("r", stream=True)
-        assert "partial" in await wire.line()
-        wire.close()
+        client = await SocketClient.to(ask_service.path)
+        client.send("r", stream=True)
+        assert "partial" in await client.line()
+        client.close()
         await fake_api.wait_for(state="disconnected")
         async with asyncio.timeout(10):
             while (await engine.recent()).to_json()["content"]["jobs"][0]["status"] == "processing":
@@ -217,18 +217,18 @@ async def test_hanging_up_stops_the_call_upstream(engine: Engine, fake_api: Fake
 async def test_one_request_can_be_cancelled(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
     fake_api.script(contains="stop me", gate="never", gate_after=1)
     async with service(engine, fake_api, home) as ask_service:
-        wire = await Wire.to(ask_service.path)
-        wire.send("one", "stop me", stream=True, sessionTag="one")
-        assert "partial" in await wire.line()
-        wire.writer.write(encode({"requestId": "one", "cancel": True}))
-        message = await wire.line()
+        client = await SocketClient.to(ask_service.path)
+        client.send("one", "stop me", stream=True, sessionTag="one")
+        assert "partial" in await client.line()
+        client.writer.write(encode({"requestId": "one", "cancel": True}))
+        message = await client.line()
         while "partial" in message:
-            message = await wire.line()
+            message = await client.line()
         assert (message["requestId"], message["text"], message["code"]) == ("one", None, "CANCELLED")
         await fake_api.wait_for(state="disconnected")
-        wire.send("two", sessionTag="two")
-        assert (await wire.line())["text"] == "gpt-5 says: hello"
-        wire.close()
+        client.send("two", sessionTag="two")
+        assert (await client.line())["text"] == "gpt-5 says: hello"
+        client.close()
 
 
 async def test_sessions_are_isolated(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
@@ -239,10 +239,10 @@ async def test_sessions_are_isolated(engine: Engine, fake_api: FakeAPI, home: Pa
         assert first.path != second.path
         threads = []
         for ask_service in (first, second, first):
-            wire = await Wire.to(ask_service.path)
-            wire.send("r", f"in {ask_service.session}", sessionTag="topic")
-            threads.append((await wire.line())["continuationId"])
-            wire.close()
+            client = await SocketClient.to(ask_service.path)
+            client.send("r", f"in {ask_service.session}", sessionTag="topic")
+            threads.append((await client.line())["continuationId"])
+            client.close()
         assert threads[0] == threads[2] != threads[1]
         assert "in one" not in json.dumps([call.body for call in fake_api.log.calls if "in two" in call.text])
 
@@ -274,10 +274,10 @@ async def test_what_a_killed_service_left_is_removed(engine: Engine, fake_api: F
     async with service(engine, fake_api, home) as ask_service:
         assert left(run_folder) == ["ask-s1.sock", "ask-s1.sock.lock"]
         sweep(run_folder)
-        wire = await Wire.to(ask_service.path)
-        wire.send("r")
-        assert (await wire.line())["error"] is None
-        wire.close()
+        client = await SocketClient.to(ask_service.path)
+        client.send("r")
+        assert (await client.line())["error"] is None
+        client.close()
 
 
 @pytest.mark.parametrize("depth", [1, 120])
@@ -288,10 +288,10 @@ async def test_long_paths_and_names(engine: Engine, fake_api: FakeAPI, tmp_path:
     for session in ("x" * 64, "x" * 63 + "y"):
         async with service(engine, fake_api, deep, session) as ask_service:
             paths.add(ask_service.path)
-            wire = await Wire.to(ask_service.path)
-            wire.send("r")
-            assert (await wire.line())["text"] == "gpt-5 says: hello"
-            wire.close()
+            client = await SocketClient.to(ask_service.path)
+            client.send("r")
+            assert (await client.line())["text"] == "gpt-5 says: hello"
+            client.close()
     assert len(paths) == 2
 
 

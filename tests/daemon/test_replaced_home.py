@@ -13,7 +13,7 @@ import pytest
 
 from counsel import locks, run_paths
 from counsel.daemon import files as daemon_files
-from support.stdio_client import StdioClient, daemon_pid, ended, kill_daemon
+from support.stdio_client import StdioClient, daemon_pid, kill_daemon, process_ends
 
 pytestmark = pytest.mark.slow  # left out of `make check`
 
@@ -62,7 +62,7 @@ async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves
         second = daemon_pid(home)
         files = {path: locks.identity(path) for path in (home / "run").iterdir()}
         os.kill(first, signal.SIGCONT)
-        await ended(first)
+        await process_ends(first)
         assert {path: locks.identity(path) for path in (home / "run").iterdir()} == files
         assert second == daemon_pid(home) != first
         assert await new.text("echo on") == "echo on"
@@ -73,7 +73,7 @@ async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves
 async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) -> None:
     client, first = await begin(home)
     move(home)
-    await ended(first)
+    await process_ends(first)
     async with StdioClient(new_home := home.with_name("moved")) as new:
         await new.initialize()
         assert await new.text("echo") == "echo"
@@ -114,7 +114,7 @@ async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_ne
         )
         document = (await asyncio.wait_for(waiting, 30))["result"]["structuredContent"]
         assert document["content"].startswith(str(home))
-        await ended(first)
+        await process_ends(first)
         assert daemon_pid(home) == second
     await client.__aexit__()
 
@@ -167,7 +167,7 @@ async def test_a_client_that_comes_before_that_is_served_and_one_daemon_remains(
             while (now := daemon_pid(home)) is None:
                 await asyncio.sleep(0.1)
         if now != first:
-            await ended(first)
+            await process_ends(first)
         assert await new.text("echo on") == "echo on"
     await client.__aexit__()
 
@@ -183,7 +183,7 @@ async def test_the_folder_in_tmp_is_recreated_after_a_cleaner(tmp_path: Path) ->
     assert daemon_pid(home) == first
     await client.__aexit__()
     kill_daemon(home, signal.SIGTERM)
-    await ended(first)
+    await process_ends(first)
     assert not short.exists()
 
 
@@ -242,7 +242,7 @@ def test_what_killed_daemons_left_is_swept(tmp_path: Path) -> None:
 async def test_a_daemon_that_ends_on_request_removes_its_own_socket(home: Path) -> None:
     client, first = await begin(home)
     kill_daemon(home, signal.SIGTERM)
-    await ended(first)
+    await process_ends(first)
     assert not (home / "run" / "daemon.sock").exists()
     assert (home / "run" / "daemon.lock").exists()
     await client.__aexit__()

@@ -15,7 +15,7 @@ from . import anthropic, gemini, openai_chat, openai_responses
 from .answer import ParsedRequest, answer, failure
 from .behaviour import BEFORE_HEADERS, Behaviour, Rule, behaviour, from_marker
 from .records import Filter, Log, Received
-from .streaming import MALFORMED, Cut, Steps, Stream, malformed, plain_response
+from .streaming import MALFORMED, ConnectionCut, Steps, Stream, malformed, plain_response
 
 VENDORS: dict[str, ModuleType] = {
     "openai-chat": openai_chat,
@@ -166,7 +166,7 @@ class FakeAPI:
         self.log.add(record)
         try:
             response = await self._answer(request, record, question)
-        except Cut:
+        except ConnectionCut:
             record.finished = True
             if request.transport is not None:
                 request.transport.abort()

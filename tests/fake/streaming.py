@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .server import FakeAPI
 
 
-class Cut(Exception):
+class ConnectionCut(Exception):
     """The connection is aborted on purpose."""
 
 
@@ -34,7 +34,7 @@ class Steps:
         if behaviour.hang_after == position:
             await asyncio.Event().wait()
         if behaviour.cut_after == position and (behaviour.cut == "abort" or position == BEFORE_HEADERS):
-            raise Cut
+            raise ConnectionCut
 
 
 class Stream:

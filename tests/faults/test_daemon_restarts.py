@@ -20,7 +20,7 @@ import pytest
 from fake import FakeProcess
 from faults.jobs_worker import MODELS
 from faults.test_killed_processes import Call, check_all_done, check_not_repeated, environment, finished_calls
-from support.stdio_client import StdioClient, daemon_pid, ended, kill_daemon
+from support.stdio_client import StdioClient, daemon_pid, kill_daemon, process_ends
 
 pytestmark = pytest.mark.thorough  # left out of `make check`
 
@@ -206,7 +206,7 @@ async def stop(home: Path, env: dict[str, str], how: str) -> int:
         command = [sys.executable, "-m", "counsel", "daemon", "stop"]
         stopping = await asyncio.create_subprocess_exec(*command, env=env, stdout=asyncio.subprocess.DEVNULL)
         assert await stopping.wait() == 0
-    await ended(first)
+    await process_ends(first)
     return first
 
 
@@ -260,7 +260,7 @@ async def test_a_home_deleted_or_restored_under_a_call_answers_it_and_the_new_ho
             fake_process.open_gate("hold")
             answer = (await asyncio.wait_for(call, 60))["result"]["structuredContent"]
             assert answer["content"] == "gpt-5 says: meanwhile"
-            await ended(first)
+            await process_ends(first)
             assert daemon_pid(home) == second
             assert "again" in await client.text("again", model="gpt-5")
     with closing(sqlite3.connect(home / "counsel.db")) as db:

@@ -20,7 +20,7 @@ from counsel.daemon.rpc_client import find
 from counsel.errors import Internal
 from counsel.front import environment, main, protocol
 from counsel.mcp.session import listing
-from support.stdio_client import FRONT, SHORT_LIVED, StdioClient, daemon_pid, gone, kill_daemon
+from support.stdio_client import FRONT, SHORT_LIVED, StdioClient, daemon_ends, daemon_pid, kill_daemon
 
 pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes and waits for time limits
 
@@ -132,7 +132,7 @@ async def test_a_daemon_that_gets_a_stop_request_ends_and_the_next_call_starts_a
         engine = await find(client.env)
         assert engine is not None
         await engine.daemon_stop()
-        await gone(home)
+        await daemon_ends(home)
         assert not (home / "run" / "daemon.sock").exists()
         assert await client.text("echo again") == "echo again"
         assert daemon_pid(home) not in {None, first}
@@ -193,7 +193,7 @@ async def test_a_daemon_without_connections_ends_by_itself(home: Path) -> None:
         await client.initialize()
         await client.text("echo")
         assert daemon_pid(home)
-    await gone(home)
+    await daemon_ends(home)
 
 
 async def test_a_socket_left_by_a_killed_daemon_is_replaced(home: Path) -> None:
@@ -201,7 +201,7 @@ async def test_a_socket_left_by_a_killed_daemon_is_replaced(home: Path) -> None:
         await client.initialize()
         await client.text("echo")
     kill_daemon(home)
-    await gone(home)
+    await daemon_ends(home)
     assert (home / "run" / "daemon.sock").exists()
     async with StdioClient(home) as client:
         await client.initialize()
@@ -225,7 +225,7 @@ async def test_a_home_with_a_long_path_works(tmp_path: Path) -> None:
         await client.initialize()
         assert await client.text("echo") == "echo"
         kill_daemon(home, signal.SIGTERM)
-        await gone(home)
+        await daemon_ends(home)
     short = Path(place.socket(str(home)))
     assert len(str(short)) < 100
     assert short.parent.stat().st_mode & 0o777 == 0o700

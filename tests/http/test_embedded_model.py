@@ -13,7 +13,7 @@ import pytest
 from counsel.models import embedded
 from counsel.models.embedded_process import SIZE, EmbeddedModel
 from fake import FakeAPI
-from support.api_client import Api, here
+from support.api_client import Api, in_process
 
 pytestmark = pytest.mark.thorough  # left out of `make check`
 
@@ -42,7 +42,7 @@ async def api(tmp_path: Path, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PIP_NO_INDEX", "1")  # nothing is downloaded in tests
     monkeypatch.setenv("UV_NO_INDEX", "1")
     monkeypatch.setenv("UV_OFFLINE", "1")
-    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as client:
+    async with in_process(tmp_path, fake_api, OPENAI_API_KEY="") as client:
         yield client
 
 
@@ -138,7 +138,7 @@ async def test_a_process_that_ends_is_started_anew_and_ends_with_the_server(
     tmp_path: Path, fake_api: FakeAPI
 ) -> None:
     notes = put_model(tmp_path, fake_api)
-    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as api:
+    async with in_process(tmp_path, fake_api, OPENAI_API_KEY="") as api:
         crash = Path(f"{notes}.crash")
         crash.touch()
         status, failure = await api.post("/api/jobs", {"prompt": "hello", "model": "smollm2"})
@@ -176,10 +176,10 @@ async def test_a_job_of_the_embedded_model_continues_after_a_restart(
     notes = put_model(tmp_path, fake_api)
     fake_api.script(hang_after=1, text="one two three")
     question = {"prompt": "hello", "model": "smollm2", "mode": "background"}
-    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as api:
+    async with in_process(tmp_path, fake_api, OPENAI_API_KEY="") as api:
         job = (await api.post("/api/jobs", question))[1]["job_id"]
         await fake_api.wait_for(deltas=1)
-    async with here(tmp_path, fake_api, OPENAI_API_KEY="") as api:
+    async with in_process(tmp_path, fake_api, OPENAI_API_KEY="") as api:
         async with api.session.get("/api/events", params={"job": job}) as stream:  # as a page does
             async with asyncio.timeout(60):
                 stream_text = await stream.text()

@@ -18,14 +18,14 @@ from counsel.http.api.event_cursor import Cursor
 from counsel.job_events import JobDone, JobEvent, TextAdded
 from fake import FakeAPI, FakeProcess
 from support import openapi
-from support.api_client import Api, here, running
+from support.api_client import Api, in_process, running
 
 WORDS = "".join(f"word{number} " for number in range(40))
 
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as client:
+    async with in_process(tmp_path, fake_api) as client:
         yield client
 
 

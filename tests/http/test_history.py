@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 
 from fake import FakeAPI
-from support.api_client import Api, here
+from support.api_client import Api, in_process
 
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as client:
+    async with in_process(tmp_path, fake_api) as client:
         yield client
 
 

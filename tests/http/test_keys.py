@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from fake import FakeAPI
-from support.api_client import Api, here
+from support.api_client import Api, in_process
 
 KEY = "sk-proj-" + "q7Rt" * 10
 
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api, OPENAI_API_KEY="", ANTHROPIC_BASE_URL=fake_api.url) as client:
+    async with in_process(tmp_path, fake_api, OPENAI_API_KEY="", ANTHROPIC_BASE_URL=fake_api.url) as client:
         yield client
 
 

@@ -60,14 +60,14 @@ def team(folder: Path, url: str) -> Path:
 
 
 async def test_a_server_is_ready_and_anybody_may_ask(tmp_path: Path, fake_api: FakeAPI) -> None:
-    async with api_client.here(tmp_path, fake_api) as api:
+    async with api_client.in_process(tmp_path, fake_api) as api:
         assert await ready(api) == (200, [])
 
 
 async def test_a_server_whose_database_is_away_is_alive_but_not_ready(
     tmp_path: Path, fake_api: FakeAPI, postgres_server: PostgresServer, url: str
 ) -> None:
-    async with api_client.here(team(tmp_path, url), fake_api) as api:
+    async with api_client.in_process(team(tmp_path, url), fake_api) as api:
         assert await ready(api) == (200, [])
         import psycopg  # optional where these tests are skipped
 
@@ -96,7 +96,7 @@ def test_a_database_that_refuses_is_a_503_and_a_bug_a_500() -> None:
 async def test_a_queue_that_stands_still_is_reported_but_takes_no_server_out(
     tmp_path: Path, fake_api: FakeAPI, url: str
 ) -> None:
-    async with api_client.here(team(tmp_path, url), fake_api, COUNSEL_READY_QUEUE_SECONDS="60") as api:
+    async with api_client.in_process(team(tmp_path, url), fake_api, COUNSEL_READY_QUEUE_SECONDS="60") as api:
         fake_api.script(text="x", gate="never", gate_after=0)
         await api.post("/api/jobs", {"prompt": "wait", "model": "gpt-5", "mode": "background"})
         await fake_api.wait_for()
@@ -154,7 +154,7 @@ async def test_prometheus_reads_our_metrics(
     tmp_path: Path, fake_api: FakeAPI, url: str, is_team: bool
 ) -> None:
     folder = team(tmp_path, url) if is_team else tmp_path
-    async with api_client.here(folder, fake_api, COUNSEL_METRICS_PEOPLE="1") as api:
+    async with api_client.in_process(folder, fake_api, COUNSEL_METRICS_PEOPLE="1") as api:
         await api.post("/api/jobs", {"prompt": "hello", "model": "gpt-5"})
         async with api.session.get("/metrics") as answer:
             assert answer.content_type == "text/plain"

@@ -13,12 +13,12 @@ import pytest
 
 from fake import FakeAPI, FakeProcess
 from support import planted
-from support.api_client import Api, here, messages, running
+from support.api_client import Api, in_process, messages, running
 
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as client:
+    async with in_process(tmp_path, fake_api) as client:
         yield client
 
 

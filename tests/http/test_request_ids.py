@@ -46,7 +46,7 @@ async def test_one_id_from_the_header_to_the_call(
     tmp_path: Path, fake_api: FakeAPI, lines: io.StringIO
 ) -> None:
     fake_api.script(status=500, times=1)
-    async with api_client.here(tmp_path, fake_api, COUNSEL_LOG_FORMAT="json") as api:
+    async with api_client.in_process(tmp_path, fake_api, COUNSEL_LOG_FORMAT="json") as api:
         body = {"prompt": PROMPT, "model": "gpt-5"}
         async with api.session.post(
             "/api/jobs?project=", json=body, headers={"X-Request-ID": "req:1.a-b"}

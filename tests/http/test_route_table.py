@@ -21,7 +21,7 @@ from counsel.http.api import openapi, routes
 from counsel.http.api.endpoint import LARGEST_BODY, ApiRoute, Binary
 from fake import FakeAPI
 from support import openapi as strict
-from support.api_client import TOKEN, Api, here
+from support.api_client import TOKEN, Api, in_process
 from support.fake_engine import FakeEngine
 
 ROWS = [pytest.param(row, id=f"{row.method} {row.path}") for row in routes.ROUTES]
@@ -29,7 +29,7 @@ ROWS = [pytest.param(row, id=f"{row.method} {row.path}") for row in routes.ROUTE
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(tmp_path, fake_api) as client:
+    async with in_process(tmp_path, fake_api) as client:
         yield client
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from counsel.http.api import routes
 from fake import FakeAPI
-from support.api_client import TOKEN, Api, here
+from support.api_client import TOKEN, Api, in_process
 
 ENV = "qQ7xplantedEnvSecret81"
 HEADER = "zZ3plantedHeaderSecret55"
@@ -29,7 +29,7 @@ SECRETS = (ENV, HEADER, ARGUMENT, URL, EXTRA, BROKEN, PROVIDER, TOML, OWN, TOKEN
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
     plant(tmp_path)
-    async with here(tmp_path, fake_api) as client:
+    async with in_process(tmp_path, fake_api) as client:
         yield client
 
 

@@ -40,7 +40,7 @@ async def test_one_trace_from_the_client_to_each_call_without_prompts(
 ) -> None:
     begin()
     fake_api.script(status=401, model="gpt-5-mini", times=None)
-    async with api_client.here(tmp_path, fake_api) as api:
+    async with api_client.in_process(tmp_path, fake_api) as api:
         body = {"prompt": PROMPT, "models": ["gpt-5", "gpt-5-mini"], "enable_cross_feedback": False}
         status, _ = await api.post("/api/jobs", body, traceparent=TRACEPARENT, X_Request_ID="abc-1")
         assert status == 200
@@ -71,7 +71,7 @@ async def test_content_is_recorded_only_by_the_conventions_own_variable(
 ) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     begin()
-    async with api_client.here(tmp_path, fake_api) as api:
+    async with api_client.in_process(tmp_path, fake_api) as api:
         await api.post("/api/jobs", {"prompt": PROMPT, "model": "gpt-5"})
     await asyncio.to_thread(tracing.close)
     (call,) = receiver.named("chat gpt-5")
@@ -84,11 +84,11 @@ async def test_a_job_that_another_server_continues_stays_in_its_trace(
 ) -> None:
     begin()
     fake_api.script(text="never", gate="never", gate_after=1)
-    async with api_client.here(tmp_path, fake_api) as first:
+    async with api_client.in_process(tmp_path, fake_api) as first:
         body = {"prompt": "wait", "model": "gpt-5", "mode": "background"}
         _, job = await first.post("/api/jobs", body, traceparent=TRACEPARENT)
         await fake_api.wait_for(state="answering", deltas=1)
-    async with api_client.here(tmp_path, fake_api) as second:
+    async with api_client.in_process(tmp_path, fake_api) as second:
         await second.end(job["job_id"])
     await asyncio.to_thread(tracing.close)
     (request,) = receiver.named("POST /api/jobs")

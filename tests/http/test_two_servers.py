@@ -44,7 +44,7 @@ async def proxy(tmp_path: Path, fake_api: FakeAPI, url: str) -> AsyncIterator[Ro
             home = tmp_path / name / "counsel"
             home.mkdir(parents=True)
             (home / ".env").write_text(f"COUNSEL_DATABASE={url}\n")
-            api = await stack.enter_async_context(api_client.here(tmp_path / name, fake_api))
+            api = await stack.enter_async_context(api_client.in_process(tmp_path / name, fake_api))
             servers.append(str(api.session._base_url).rstrip("/"))
         yield await stack.enter_async_context(balanced(*servers))
 

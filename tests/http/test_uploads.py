@@ -16,12 +16,12 @@ from PIL import Image
 
 from counsel.engine.context import uploads
 from fake import FakeAPI
-from support.api_client import Api, here
+from support.api_client import Api, in_process
 
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    async with here(
+    async with in_process(
         tmp_path, fake_api, COUNSEL_MAX_PDF_BYTES="2000000", COUNSEL_MAX_IMAGE_BYTES="2000000"
     ) as client:
         yield client

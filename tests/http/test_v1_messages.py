@@ -40,7 +40,7 @@ async def test_the_sdk_sees_the_vendors_answer(v1: V1, fake_api: FakeAPI, shape:
             )
             streams.append(v1_views.message(await stream.get_final_message()))
     assert streams[0] == streams[1]
-    assert v1_views.unrepeated(kinds[0]) == v1_views.unrepeated(kinds[1])
+    assert v1_views.without_repetitions(kinds[0]) == v1_views.without_repetitions(kinds[1])
 
 
 async def test_a_body_is_passed_on_as_it_came_to_the_vendor_whose_api_it_is(

@@ -44,7 +44,7 @@ async def test_the_sdk_sees_the_vendors_answer(v1: V1, fake_api: FakeAPI, shape:
     if shape.get("finish") != "length":  # the fake's plain answer says `completed`
         assert v1_views.response(ours) == v1_views.response(theirs) == ends[0]
     assert ends[0] == ends[1]
-    assert v1_views.unrepeated(kinds[0]) == v1_views.unrepeated(kinds[1])
+    assert v1_views.without_repetitions(kinds[0]) == v1_views.without_repetitions(kinds[1])
 
 
 async def test_a_body_is_passed_on_as_it_came_and_the_vendor_stores_nothing(

@@ -126,7 +126,7 @@ def test_case_and_separators_do_not_matter(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["openrouter/Some/Slug:free", "OpenRouter/Some/Slug:free"])
 def test_an_unlisted_id_of_a_named_provider_works(tmp_path: Path, name: str) -> None:
     target = catalog(tmp_path, KEYS).resolve(name)
-    assert target.model.wire_id == "Some/Slug:free"  # as it was typed: a server's ids may know case
+    assert target.model.wire_id == "Some/Slug:free"  # as it was typed: a server's ids may be case-sensitive
     assert target.model.id == "openrouter/Some/Slug:free"
     assert not target.model.listed
     assert target.model.effort_style == "none"
@@ -406,7 +406,7 @@ def test_every_thinking_budget_is_one_that_its_model_takes() -> None:
         ("gpt-mini-latest", "gpt-5.4-mini"),
         ("gemini-latest", "gemini-4-argon"),
         ("flash-latest", "gemini-3.8-flash"),
-        ("flash-lite-latest", "gemini-3.5-flash-lite"),  # the alias `flash-lite` is an older one's
+        ("flash-lite-latest", "gemini-3.5-flash-lite"),  # the alias `flash-lite` belongs to an older model
         ("pro-latest", "gemini-3.1-pro-preview"),
         ("grok-latest", "grok-4.7"),
         ("grok-code-latest", "grok-build-0.1"),  # by `successor`

@@ -1,4 +1,4 @@
-"""Sources that an answer names, in whichever part of the stream they come."""
+"""Sources that an answer names, in whichever part of the stream they arrive."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ def test_anthropic_gets_the_schema_in_its_output_settings() -> None:
     }
 
 
-# ── a body of the same vendor's API goes on as it is ─────────────────────────────────────────────────
+# ── a body of the same vendor's API is passed on unchanged ─────────────────────────────────────────────────
 
 NATIVE = {
     "model": "alias", "stream": False, "temperature": 0.5, "top_p": 0.1, "metadata": {"a": 1}, "max_tokens": 700,

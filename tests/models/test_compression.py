@@ -1,4 +1,4 @@
-"""Compressed answers in the pieces that a network makes of them."""
+"""Compressed answers that arrive in pieces, as from a network."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def raw(data: bytes) -> bytes:
         "raw deflate",
         "identity",
         "none",
-    ],  # gzip's time stamp is no part of an id
+    ],  # keeps gzip's time stamp out of the id
 )
 def test_an_answer_is_unpacked_whatever_its_pieces(name: str, data: bytes, size: int) -> None:
     decoder = compression.decoder(name)

@@ -143,7 +143,7 @@ def test_what_would_be_reported_about_a_text() -> None:
     assert syntax.startswith("it is not valid TOML")
     (unknown,) = config_file.problems("prot = 4000\n")
     assert "prot" in unknown
-    assert "/config.toml" not in unknown, "the folder that it was tried in is of no interest"
+    assert "/config.toml" not in unknown, "the scratch folder of the check is not mentioned"
 
 
 # ── panels ───────────────────────────────────────────────────────────────────────────────────────────

@@ -161,7 +161,7 @@ async def test_how_far_the_download_is(
     (download / "part").write_bytes(b"x" * 250)
     (download / "unpacked").mkdir()
     (download / "unpacked" / "again").write_bytes(b"x" * 400)
-    assert model.status()["progress"] == 0.5, "what is unpacked was counted as it came"
+    assert model.status()["progress"] == 0.5, "unpacked files were counted already, as downloads"
     (download / "part").unlink()
     assert model.status()["progress"] == 0.5, "the installer deletes its copies"
     (download / "part").write_bytes(b"x" * 5000)

@@ -1,4 +1,4 @@
-"""How the embedded model is started, with a runtime that only records its parameters."""
+"""How the embedded model is started, with a stand-in for the runtime that only records its parameters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_is_protected_by_a_key_of_its_own(home: Path) -> None:
     assert Path(parameters.model.path) == embedded.folder(home) / "weights.gguf"
     assert (parameters.model_alias, parameters.n_ctx) == ({"smollm2"}, embedded.CONTEXT)
     assert parameters.cpuparams.n_threads == 1
-    assert parameters.verbosity == -1  # nothing on the screen
+    assert parameters.verbosity == -1  # prints nothing
     model.stop()
     assert model.environment == {}
     with LocalModel(home) as second:

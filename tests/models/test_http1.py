@@ -24,7 +24,7 @@ CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 
 
 class Server:
-    """Answers every request with its next script: pieces, and whether the connection is closed after them."""
+    """Answers each request with the next script: pieces, and whether the connection is closed after them."""
 
     def __init__(self) -> None:
         self.scripts: list[tuple[list[bytes], bool]] = []
@@ -295,7 +295,7 @@ async def test_what_is_not_read_is_not_taken_from_the_server() -> None:
         server.says(CHUNKED, *[piece] * 1000, b"0\r\n\r\n")
         response = await ask()
         before = -1
-        while server.written != before:  # until it writes no more
+        while server.written != before:  # until the server stops writing
             before = server.written
             await asyncio.sleep(0.2)
         assert server.written < 32 * 2**20
@@ -410,7 +410,7 @@ async def test_of_idle_connections_only_expired_ones_are_closed_and_never_too_ma
     pool._close_expired()
     assert [connection.aborted for connection in (old, new, other_host)] == [True, False, True]
     assert pool._take("b") is None
-    assert pool._sweep is not sweep  # one is left: it looks again
+    assert pool._sweep is not sweep  # one is left, so the sweep runs again
     assert pool._take("a") is new
     pool._close_expired()
     assert pool._sweep is None
@@ -421,7 +421,7 @@ async def test_of_idle_connections_only_expired_ones_are_closed_and_never_too_ma
 
 
 async def test_a_connection_that_expired_unseen_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sweep is late on a laptop that slept."""
+    """The sweep runs late on a laptop that was asleep."""
     async with running() as (server, ask):
         server.says(OK + b"content-length: 1\r\n\r\na")
         server.says(OK + b"content-length: 1\r\n\r\nb")

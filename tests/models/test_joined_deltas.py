@@ -1,4 +1,4 @@
-"""Deltas that arrive together are decoded at once, with the same answer as one by one."""
+"""Deltas that arrive together are decoded together; the answer is the same as if each were decoded alone."""
 
 from __future__ import annotations
 

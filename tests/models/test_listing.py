@@ -30,7 +30,7 @@ def test_a_model_as_json(tmp_path: Path) -> None:
     assert (document["id"], document["provider"], document["wire_id"], document["label"]) == (
         "gpt-5", "openai", "gpt-5", model.label
     )  # fmt: skip
-    assert document["aliases"][0] == "fast", "the user's own come first"
+    assert document["aliases"][0] == "fast", "the user's own models come first"
     assert (document["available"], document["reason"], document["listed"]) == (True, "", True)
     assert (document["context"], document["output"]) == (model.context, model.output)
     assert document["price_per_million"] == dict(

@@ -1,4 +1,4 @@
-"""Why a provider could not be reached, in the system's words and without the key."""
+"""Why a provider could not be reached, in the operating system's words and without the key."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_notices_and_what_was_left_out_arrive_before_the_end() -> None:
     notices = [{"kind": "retry", "text": "again", "wait": 3.0, "reason": "busy"}]
     events = read(("end", {**END, "notices": notices, "left_out": ["temperature"], "stop_sequence": "###"}))
     assert events[0] == Notice("left_out", "temperature was left out.", {"setting": "temperature"})
-    assert events[1] == Notice("retry", "again", {"reason": "busy"}), "nobody waits for a retry that is over"
+    assert events[1] == Notice("retry", "again", {"reason": "busy"}), "without its wait, which is over"
     assert isinstance(events[-1], Finished)
     assert events[-1].vendor == {"stop_sequence": "###"}
 

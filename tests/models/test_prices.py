@@ -40,7 +40,7 @@ def test_every_shipped_model_has_a_price(model: Model) -> None:
 def test_a_missing_price_is_none_and_no_error() -> None:
     assert prices.cost(Model("x", "nobody", "x"), Usage(1, 1)) is None
     assert prices.cost(Model("x", "openai", "no-such-model"), Usage(1, 1)) is None
-    assert prices.cost(SHIPPED["gpt-5"], Usage(input=10, cache_read=20)) is None  # counts that cannot be
+    assert prices.cost(SHIPPED["gpt-5"], Usage(input=10, cache_read=20)) is None  # impossible counts
     assert prices.cost(SHIPPED["smollm2"], Usage(1, 1)) == 0.0
 
 

@@ -1,4 +1,4 @@
-"""Providers' keys: where they are, how they are checked and stored."""
+"""Providers' keys: where they come from, and how they are checked and stored."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ async def transport() -> AsyncIterator[Transport]:
 
 
 class Reading:
-    """Reads an answer; the vendor sends the rest of it when its first text has been read."""
+    """Reads an answer; the vendor sends the rest once the first text has been read."""
 
     def __init__(self, fake: FakeAPI, transport: Transport, *, most_pushed: int = 100) -> None:
         self.fake, self.transport = fake, transport
@@ -87,7 +87,7 @@ async def test_a_stream_that_breaks_off_keeps_the_text_that_was_pushed(
         await reading.read()
     assert reading.pushed
     assert excinfo.value.fields["partial"] == reading.in_order
-    assert len(fake_api.calls) == 1, "it was passed on, so it is not asked again"
+    assert len(fake_api.calls) == 1, "its text was passed on, so the request is not repeated"
 
 
 async def test_a_silence_counts_from_the_last_text_that_was_pushed(

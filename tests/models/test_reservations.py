@@ -134,11 +134,11 @@ async def test_what_a_failed_attempt_used_is_in_the_sum_that_is_reported(
     alone = [
         event.usage for event in await ask(transport, fake_api, Money()) if isinstance(event, UsageReport)
     ]
-    assert (alone[-1].input, alone[-1].cost_usd) == (10, None), "its price is not part of it"
+    assert (alone[-1].input, alone[-1].cost_usd) == (10, None), "without a cost, which is not reported"
 
 
 async def test_an_answer_that_breaks_off_settles_an_estimate(transport: Transport, fake_api: FakeAPI) -> None:
-    """Vendors bill it. The estimate is the request's tokens, and one token for four characters of the answer."""
+    """Vendors bill it. The estimate: the request's tokens, and one token for every four characters of the answer."""
     fake_api.script(text="x" * 402, deltas=2, cut_after=2)
     money = Money(100)
     with pytest.raises(UpstreamError):

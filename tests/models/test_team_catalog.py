@@ -188,7 +188,7 @@ async def test_an_old_list_is_asked_for_once_and_kept(tmp_path: Path) -> None:
     server = Server()
     await refresh(server, (user_settings, False), (user_settings, False), (user_settings, True))
     assert server.asked == [(URL, "/v1/counsel", None)], (
-        "also `now` waits some seconds after the last question"
+        "even `now` waits a few seconds after the last request"
     )
     login = team_login.read(tmp_path)
     assert login is not None

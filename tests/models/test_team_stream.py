@@ -135,7 +135,7 @@ async def test_an_answer(server: TeamServer, target: Target, transport: Transpor
     assert text(events) == "one two"
     assert isinstance(events[-1], Finished)
     assert [event.usage.output for event in events if isinstance(event, UsageReport)] == [4]
-    assert server.cancelled == [], "it has ended by itself"
+    assert server.cancelled == [], "it ended by itself"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ async def test_the_servers_own_failures_are_final(
         await stream(transport, target)
     assert excinfo.value.code == failure[1]["code"]
     assert len(server.keys) == 1
-    assert server.cancelled == [], "it has ended there"
+    assert server.cancelled == [], "it has already ended on the server"
 
 
 async def test_a_stream_that_breaks_is_followed_again(
@@ -220,7 +220,7 @@ async def test_a_call_that_is_broken_off_ends_at_the_server_too(
     server.was_cancelled = [False, True]
     await broken_off(transport, target)
     await asyncio.wait_for(server.ended.wait(), 60)
-    assert server.cancelled == [server.keys[0]] * 2, "until it has arrived there"
+    assert server.cancelled == [server.keys[0]] * 2, "until the server has received it"
 
 
 async def test_a_call_that_goes_on_elsewhere_is_not_ended(

@@ -119,7 +119,7 @@ async def test_no_server_listens(fake_api: FakeAPI) -> None:
 
 
 async def test_a_connection_that_is_never_made(fake_api: FakeAPI) -> None:
-    """A full backlog: the kernel drops our SYN and we wait."""
+    """With a full backlog, the kernel drops our SYN and we wait."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -206,7 +206,7 @@ JSON = st.recursive(
     st.integers(300, 599) | st.none(), JSON, st.sampled_from(["", "3", "nan", "inf", "-1", "soon", "1e400"])
 )
 def test_any_body_of_an_error_becomes_an_error_of_ours(status: int | None, body: Any, wait: str) -> None:
-    """Proxies answer with anything: it becomes an error of ours that is valid JSON."""
+    """Proxies answer with anything: any of it becomes one of counsel's errors, as valid JSON."""
     reply = parse_error(status, body, {"retry-after": wait} if wait else {})
     error = as_error(reply, Endpoint(CHAT, "http://x", KEY), MODEL)
     assert json.loads(json.dumps(error.as_dict(), allow_nan=False))["code"] == error.code

@@ -41,7 +41,7 @@ def named(name: str, words: str = "") -> dict[str, Any]:
             429,
             named("rate_limit_error", "we are overloaded"),
             "rate_limit",
-        ),  # the name says more than the word
+        ),  # the name is more specific than the message
         (429, named("", "we are overloaded"), "rate_limit"),
         (401, named("api_error"), "auth"),  # Ollama Cloud
         (418, named("api_error"), "refused"),

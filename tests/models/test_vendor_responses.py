@@ -1,4 +1,4 @@
-"""Every shape of tests/models/vendor_responses, through the fake server and our wires, gives exactly what is stated."""
+"""Every shape of tests/models/vendor_responses, through the fake server and our wires, gives the stated result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one wire does and others do not. oracles/ compares the bodies of requests, conformance/ tests behaviour."""
+"""Behaviour that only one wire has. oracles/ compares the bodies of requests, conformance/ tests what all share."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_temperature_is_clamped(wish: float | None, expected: float) -> None:
     [
         ("medium", None, 10_000, 32_000),
         ("medium", 5_000, 10_000, 15_000),  # the limit is the answer's, thinking comes on top
-        ("high", 30_000, 16_000, 32_000),  # never more than the model has
+        ("high", 30_000, 16_000, 32_000),  # never more than the model's own limit
         ("max", None, 16_000, 32_000),  # a budget that leaves no room is halved
         ("minimal", 5_000, None, 5_000),
     ],
@@ -136,7 +136,7 @@ def marks(body: Json) -> list[str]:
 
 
 def test_caching() -> None:
-    """Cached are the system prompt and a conversation's earlier part, never the newest question or a verbatim turn."""
+    """The system prompt and a conversation's earlier part are cached, never the newest question or a verbatim turn."""
     turns = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
     assert marks(prepare("anthropic", Call(turns, system="be brief")).body) == ["be brief", "one"]
     assert marks(prepare("anthropic", Call(turns[:1], system="be brief")).body) == ["be brief"]
@@ -400,7 +400,7 @@ def test_an_item_to_which_a_gateway_gives_another_id_at_the_end_is_kept_once() -
 
 @pytest.mark.parametrize("arrived_ids", [["first"], ["second"], ["first", "second"], []])
 def test_messages_that_the_last_event_alone_has_are_not_taken_for_others(arrived_ids: list[str]) -> None:
-    """A gateway leaves out the events of some items; the text of the other items is not taken for theirs."""
+    """A gateway leaves out the events of some items; the text of other items is not mistaken for theirs."""
 
     def message(name: str, text: str) -> Json:
         return {"type": "message", "id": name, "content": [{"type": "output_text", "text": text}]}

@@ -21,14 +21,14 @@ def service(
     return AskService(engine, ClientIdentity(env=env, cwd=home, agent=agent), session, home)
 
 
-class Wire:
-    """A program at the socket: raw bytes out, lines in."""
+class SocketClient:
+    """A program connected to the socket: sends raw bytes, reads lines."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
     @classmethod
-    async def to(cls, path: str) -> Wire:
+    async def to(cls, path: str) -> SocketClient:
         return cls(*await asyncio.open_unix_connection(path, limit=1 << 26))
 
     def send(self, identity: str, prompt: str = "hello", **more: Any) -> None:

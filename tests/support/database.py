@@ -73,7 +73,7 @@ def _for_postgres(sql: str) -> str:
 
 @asynccontextmanager
 async def full_disk(engine: Engine) -> AsyncIterator[None]:
-    """No answer can be stored."""
+    """Make the disk full: no answer can be stored."""
     if isinstance(engine.store, SqliteStore):
         await change(engine, "PRAGMA max_page_count=1")
         yield
@@ -88,7 +88,7 @@ async def full_disk(engine: Engine) -> AsyncIterator[None]:
 
 @contextmanager
 def slow_disk(engine: Engine) -> Iterator[None]:
-    """Nothing is written until the block ends."""
+    """Hold all writes back until the block ends."""
     go_on: threading.Event | asyncio.Event
     if isinstance(engine.store, SqliteStore):
         go_on = release = threading.Event()

@@ -1,6 +1,6 @@
 """The daemon with an engine in memory, for tests of the socket and the front.
 
-Prompts starting with `later FILE` are answered when FILE appears, by whichever daemon has them then.
+Prompts starting with `later FILE` are answered when FILE appears, by whichever daemon has them by then.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class FakeEngine:
         job.add("model_started", model="fake")
         if word == "hang":
             job.add("text", text=rest)
-        elif word == "slowly":  # says something at once, ends when the file appears
+        elif word == "slowly":  # sends some text at once, ends when the file appears
             job.add("text", text="so far")
             job.task = asyncio.ensure_future(self._when(Path(rest), job, "slowly done"))
         elif word == "fail":

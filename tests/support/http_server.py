@@ -83,7 +83,7 @@ class Http:
 
 
 async def answer(response: aiohttp.ClientResponse) -> Any:
-    """A document, or the last event of a stream: on a busy machine a call outlasts the wait for a sign of life."""
+    """A document, or the last event of a stream: a call may outlast the wait for its first event."""
     if response.content_type == "text/event-stream":
         return [event async for event in events(response)][-1]
     return await response.json()

@@ -1,4 +1,4 @@
-"""A machine that joins a team's server."""
+"""A laptop that joins a team's server."""
 
 from __future__ import annotations
 

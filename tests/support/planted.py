@@ -216,11 +216,11 @@ def checks(verdicts: Mapping[str, tuple[str, str]] = VERDICTS) -> str:
     )
 
 
-class Scripted(Protocol):
+class Scriptable(Protocol):
     def script(self, **fields: Any) -> Any: ...
 
 
-def script(fake: Scripted, **fields: Any) -> None:
+def script(fake: Scriptable, **fields: Any) -> None:
     for slot, vendor in enumerate(VENDORS):
         fake.script(vendor=vendor, contains="Review this change", text=review(slot), times=None, **fields)
         fake.script(vendor=vendor, contains="Check these findings", text=checks(), times=None, **fields)

@@ -32,7 +32,7 @@ _SETTINGS = (
     "fsync=off",
     "full_page_writes=off",
     "listen_addresses=",
-    "track_commit_timestamp=on",  # when a write became visible, for tests of what came first
+    "track_commit_timestamp=on",  # records when a write became visible, for tests of the order of writes
     "max_connections=100",
     "shared_buffers=16MB",
 )

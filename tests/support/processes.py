@@ -1,4 +1,4 @@
-"""Starts, measures and ends real counsel processes, for tests that send invalid or hostile input."""
+"""Starts, measures and stops real counsel processes, for tests that send invalid or hostile input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from counsel import run_paths
 from support.stdio_client import daemon_pid
 
 TOKEN = "a-token-for-these-tests"
-LIMIT = 30.0  # seconds in which everything must be answered or closed
+LIMIT = 30.0  # seconds within which everything must be answered or closed
 PING = {"jsonrpc": "2.0", "id": "alive?", "method": "ping"}
 
 
@@ -193,7 +193,7 @@ class Lines:
     def until(self, name: Any, key: str = "id") -> list[Any]:
         """Lines up to the answer with this id; the last is None if the peer closed first."""
         messages: list[Any] = []
-        while not messages or (messages[-1] is not None and not _is(messages[-1], name, key)):
+        while not messages or (messages[-1] is not None and not _has_id(messages[-1], name, key)):
             messages.append(self.line())
         return messages
 
@@ -205,7 +205,7 @@ class Lines:
             self.peer.close()
 
 
-def _is(message: Any, name: Any, key: str) -> bool:
+def _has_id(message: Any, name: Any, key: str) -> bool:
     return isinstance(message, dict) and message.get(key) == name and "method" not in message
 
 

@@ -34,7 +34,7 @@ def in_terminal(*arguments: str, env: Mapping[str, str], cwd: Path, columns: int
     process = subprocess.Popen(command, env=full, cwd=cwd, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
     data = b""
-    with contextlib.suppress(OSError):  # Linux' way to say that the other side has closed
+    with contextlib.suppress(OSError):  # on Linux: the other side has closed
         while chunk := os.read(master, 65536):
             data += chunk
     os.close(master)

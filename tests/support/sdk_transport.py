@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from support.http_server import TOKEN, served
-from support.stdio_client import FRONT, SHORT_LIVED, daemon_pid, gone
+from support.stdio_client import FRONT, SHORT_LIVED, daemon_ends, daemon_pid
 
 INTERFACES = ["front", "http"]
 
@@ -34,7 +34,7 @@ async def transport(interface: str, home: Path) -> AsyncIterator[Any]:
         finally:
             if (pid := daemon_pid(home)) is not None:
                 os.kill(pid, signal.SIGKILL)
-                await gone(home)
+                await daemon_ends(home)
     else:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with served(home) as http, create_mcp_http_client(headers=headers) as client:

@@ -119,7 +119,7 @@ def daemon_pid(home: Path) -> int | None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             data = file.read()
-            return int(json.loads(data)["pid"]) if data else None  # it is just beginning
+            return int(json.loads(data)["pid"]) if data else None  # the daemon is just starting
     return None
 
 
@@ -130,14 +130,14 @@ def kill_daemon(home: Path, how: signal.Signals = signal.SIGKILL) -> int:
     return pid
 
 
-async def gone(home: Path) -> None:
+async def daemon_ends(home: Path) -> None:
     """Wait until no daemon runs."""
     async with asyncio.timeout(30):
         while daemon_pid(home) is not None:
             await asyncio.sleep(0.01)
 
 
-async def ended(pid: int) -> None:
+async def process_ends(pid: int) -> None:
     """Wait until this process has ended."""
     async with asyncio.timeout(60):
         while _runs(pid):

@@ -111,7 +111,7 @@ def answer(job: JobDetail | None) -> str:
 
 
 def messages_then(job: JobDetail | None) -> int:
-    """How many messages the conversation had when the job had ended."""
+    """The number of messages in the conversation when the job ended."""
     assert job is not None
     assert job.result is not None
     return job.result.continuation.message_count or 0

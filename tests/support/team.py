@@ -13,14 +13,14 @@ from counsel.engine.engine import Engine, open_engine
 from counsel.models import team
 from counsel.models.transport import Transport
 from fake import FakeAPI
-from support.api_client import TOKEN, Api, here
+from support.api_client import TOKEN, Api, in_process
 from support.v1 import address, vendors
 
 
 @asynccontextmanager
 async def server(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
     folder.mkdir(exist_ok=True)
-    async with here(folder, fake, **{**vendors(fake), **env}) as api:
+    async with in_process(folder, fake, **{**vendors(fake), **env}) as api:
         yield api
 
 

@@ -83,7 +83,7 @@ class Terminal:
         os.close(self._master)
         self._master = -1
 
-    # ── what is seen ──
+    # ── the screen ──
 
     @property
     def display(self) -> list[str]:
@@ -135,7 +135,7 @@ class Terminal:
         assert ready, f"nothing came in time:\n{self.text}"
         try:
             chunk = os.read(self._master, 65536)
-        except OSError:  # Linux' way to say that the other side has closed
+        except OSError:  # on Linux: the other side has closed
             return False
         self.data += chunk
         self._stream.feed(chunk)

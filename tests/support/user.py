@@ -103,7 +103,7 @@ class User:
         return self.machine / "programs"
 
     def install(self, *agents: str) -> None:
-        """Put programs of these agents on PATH, and of no other agent."""
+        """Put the programs of these agents on PATH, and of no others."""
         shutil.rmtree(self.programs, ignore_errors=True)
         self.programs.mkdir(parents=True)
         for agent in agents:

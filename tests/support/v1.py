@@ -13,7 +13,7 @@ import anthropic
 import openai
 
 from fake import FakeAPI
-from support.api_client import TOKEN, Api, here
+from support.api_client import TOKEN, Api, in_process
 
 
 @dataclass
@@ -46,7 +46,10 @@ def vendors(fake: Any) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[V1]:
-    async with here(folder, fake, **{**vendors(fake), **env}) as api, sdks(address(api), fake.url) as v1:
+    async with (
+        in_process(folder, fake, **{**vendors(fake), **env}) as api,
+        sdks(address(api), fake.url) as v1,
+    ):
         yield v1
 
 

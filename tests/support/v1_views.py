@@ -67,6 +67,6 @@ async def chat_stream(client: openai.AsyncOpenAI, **ask: Any) -> Any:
     return chat(state.current_completion_snapshot)
 
 
-def unrepeated(kinds: list[str]) -> list[str]:
+def without_repetitions(kinds: list[str]) -> list[str]:
     """The types of events without repetitions, because deltas may differ in size."""
     return [kind for kind, before in zip(kinds, ["", *kinds], strict=False) if kind != before]

@@ -117,7 +117,7 @@ class Fleet:
             headers={"Authorization": f"Bearer {TOKEN}"},
             connector=aiohttp.TCPConnector(
                 limit=0
-            ),  # a follower beyond the 100th would wait for another one's end
+            ),  # aiohttp's default of 100 would make further followers wait
         )
 
     async def __aenter__(self) -> Self:

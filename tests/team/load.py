@@ -19,7 +19,7 @@ _FAILURES = (aiohttp.ClientError, TimeoutError, ConnectionError)
 
 @dataclass
 class Submission:
-    """A question as its client knows it, with its job."""
+    """A question as its client sees it, with its job."""
 
     prompt: str
     body: dict[str, Any]

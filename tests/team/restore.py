@@ -59,7 +59,7 @@ async def restore(
         began = time.monotonic()
         await asyncio.to_thread(run, "pg_dump", "--format=custom", f"--file={dump}", url)
         seconds = time.monotonic() - began
-        await asyncio.gather(*following)  # nobody notices the dump
+        await asyncio.gather(*following)  # the dump disturbs nothing
         status_counts = Counter(
             str(row[0]) for row in server.execute("SELECT status FROM counsel.jobs", before)
         )

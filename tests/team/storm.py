@@ -75,7 +75,7 @@ class Storm:
                 group.create_task(self._restart_postgres(when))
 
     def missing(self, numbers: Mapping[str, int]) -> list[str]:
-        """The parts of the plan that did not happen: a storm that did not take place proves nothing."""
+        """The parts of the plan that did not happen: a storm without its faults proves nothing."""
         plan = self._plan
         kinds = {
             "kill -9": plan.kills,

@@ -1,4 +1,4 @@
-"""The checks of the storm notice the faults that they are for."""
+"""The storm's checks notice the faults that they are meant to find."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_follower_notices_what_is_missing_or_comes_twice(events: list[dict[str
 
 
 class Team:
-    """What the database, the vendor and the followers know of a conversation of two turns."""
+    """The records of the database, the vendor and the followers for a conversation of two turns."""
 
     def __init__(self) -> None:
         self.submissions = [load.chat(f"question {number}.") for number in (1, 2)]

@@ -130,7 +130,7 @@ async def test_a_call_that_outlives_the_drain_is_answered_with_its_job_which_con
     assert (status, headers["x-should-retry"]) == (
         503,
         "true",
-    )  # its messages are not stored: nothing continues
+    )  # its messages are not stored, so it cannot continue
     assert "Send it again" in error["error"]["message"]
 
     status, error, headers = keyed_call.result()
@@ -160,7 +160,7 @@ async def test_a_call_that_outlives_the_drain_is_answered_with_its_job_which_con
     status, answer, _ = await Client(fleet.session, second).v1("keyed", **{"Idempotency-Key": "k"})
     assert (status, answer["choices"][0]["message"]["content"]) == (200, "gpt-5 says: keyed")
     call_counts = Counter(request.text for request in fake_api.calls)
-    assert call_counts == {"api": 2, "v1": 1, "keyed": 2, "streamed": 1, "mcp": 2}  # one each was cut off
+    assert call_counts == {"api": 2, "v1": 1, "keyed": 2, "streamed": 1, "mcp": 2}  # of two, one was cut off
 
 
 async def test_a_second_signal_ends_a_server_and_a_worker_at_once_and_others_continue(

@@ -13,7 +13,7 @@ import pytest
 from fake import FakeAPI
 from support.laptop import login
 from support.provider_keys import keys
-from support.stdio_client import StdioClient, gone
+from support.stdio_client import StdioClient, daemon_ends
 from support.tcp_proxy import TcpProxy
 from team.fleet import TOKEN, Fleet
 
@@ -49,7 +49,7 @@ async def test_an_answer_arrives_whole_when_its_server_is_stopped_and_when_it_is
                         await second.start()  # on the same port: meanwhile connections are refused
                         await answered(call, "killed")
                 finally:
-                    await asyncio.wait_for(gone(home), 60)
+                    await asyncio.wait_for(daemon_ends(home), 60)
     prompts = [request.text for request in fake_api.calls]
     assert prompts == [
         "stopped",

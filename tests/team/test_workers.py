@@ -1,4 +1,4 @@
-"""`counsel serve` and `counsel worker` as processes on one database: which runs a job, and what happens if one dies."""
+"""`counsel serve` and `counsel worker` as processes on one database: which runs a job, and what happens if it dies."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_nothing_of_a_suspended_worker_is_accepted_and_a_worker_that_drain
     await fake_api.wait_for(deltas=1)
     stale = team.owner(job)
     stale.signal(signal.SIGSTOP)
-    # It takes 15 seconds until the others think that it is dead: as if they had passed.
+    # The others consider it dead after 15 seconds: pretend that these have passed.
     ago = "clock_timestamp() - interval '60 s'"
     pid = f"{stale.pid}-"
     team.sql(f"UPDATE counsel.owners SET seen = {ago} WHERE name LIKE '{pid}%'")

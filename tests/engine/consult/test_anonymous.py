@@ -162,7 +162,7 @@ async def test_an_earlier_consensus_of_the_conversation_has_no_names_either(
         assert not [name for name in NAMES if name in turns]
 
 
-# ── the position ──
+# ── the stated position ──
 
 
 async def events(*parts: Event) -> AsyncIterator[Event]:

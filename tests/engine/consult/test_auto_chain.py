@@ -82,7 +82,7 @@ async def test_two_models_that_miss_the_schema_are_enough() -> None:
     assert chain.next() is None
 
 
-async def test_a_deadline_to_hurry_only_where_another_model_can_answer() -> None:
+async def test_retries_end_early_only_where_another_model_can_answer() -> None:
     assert AutoChain([GPT]).hurry is None
     assert AutoChain([GPT, CLAUDE]).hurry is not None
 

@@ -234,7 +234,7 @@ async def test_simultaneous_calls_together_stay_within_the_budget(
 async def test_the_member_of_a_council_that_the_budget_does_not_cover_fails_by_name(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """This is decided for all of them before the first is asked: in any order of arrival, the third is refused."""
+    """This is decided for all members before the first is asked: in any order of arrival, the third is refused."""
     members = ("penny", "other", "penny")
     request = ConsensusRequest(prompt="hello", models=members, enable_cross_feedback=False, max_cost_usd=0.02)
     result = (await engine.wait(await engine.submit(request, caller()))).to_json()
@@ -316,7 +316,7 @@ async def dead_owner(engine: Engine) -> str:
 
 
 async def may_judge(engine: Engine) -> None:
-    """A server of a team considers no process dead in its first seconds."""
+    """In its first seconds, a team's server considers no process dead."""
     async with asyncio.timeout(60):
         while not engine.runner.ownership.may_judge():
             await asyncio.sleep(0.05)
@@ -375,7 +375,7 @@ async def test_a_report_leaves_out_what_dead_processes_had_reserved(
     (day,) = await engine.budget_report(caller_.settings)
     assert (day["limit_usd"], day["spent_usd"], day["reserved_usd"], day["left_usd"]) == (1, 0, 0.25, 0.75)
     async with Counsel(env={"COUNSEL_HOME": str(engine.home), "COUNSEL_BUDGET_DAY": "1"}) as python:
-        async with asyncio.timeout(60):  # a server of a team considers no process dead in its first seconds
+        async with asyncio.timeout(60):  # in its first seconds, a team's server considers no process dead
             while await python.budgets() != [day]:
                 await asyncio.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""Budgets across real processes: together they cannot overspend, and a dead one blocks nothing."""
+"""Budgets across real processes: together they cannot overspend, and a dead process blocks nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of a job: how a failure and its cost are reported, what is recalled, what is passed to a team's server."""
+"""One call of a job: how a failure and its cost are reported, what is reused, what a team's server gets."""
 
 from __future__ import annotations
 

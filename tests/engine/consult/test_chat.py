@@ -291,7 +291,7 @@ async def test_recent_lists_ten_newest(engine: Engine, caller: Callable[..., Cal
 async def test_half_a_character_loses_no_answer(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, tmp_path: Path
 ) -> None:
-    """A prompt from a Latin-1 pipe, a folder name that is not UTF-8, half an emoji in the answer."""
+    """A prompt from a Latin-1 pipe, a folder whose name is not UTF-8, half an emoji in the answer."""
     folder = tmp_path / "caf\udce9"
     folder.mkdir()
     fake_api.script(text="half \ud83d of it", deltas=1)

@@ -1,4 +1,4 @@
-"""Several models: two rounds, failures are named, no model waits for another, nothing is mixed up."""
+"""Several models: two rounds, failures are named, no model waits for another, and nothing is mixed up."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ async def test_a_chat_goes_on_with_the_consensus(
 async def test_two_consensus_interleaved_never_mix(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    """Every answer contains its question's word; no request of one question may contain the other's word."""
+    """Every answer contains its question's word; no request for one question may contain the other question's word."""
     words = [f"secret{n}" for n in range(6)]
     results = await asyncio.gather(
         *(hold(engine, caller(f"window{n}"), word) for n, word in enumerate(words))

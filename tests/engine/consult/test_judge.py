@@ -139,7 +139,7 @@ async def test_a_judge_that_fails_spoils_nothing(
     assert len([call for call in fake_api.calls if "deepseek" in call.model]) == calls
     assert f"No verdict: the judge {JUDGE} failed: [{code}]" in result["content"]
     hint = result["phases"]["verdict"].get("hint") or ""
-    assert "chema" not in hint, "who asked knows of none"
+    assert "chema" not in hint, "whoever asked gave no schema"
     assert result["refinement"]["ended"] == "never"
     assert (await engine.status(job)).status == "completed"
 
@@ -177,7 +177,7 @@ async def test_a_judge_that_is_cancelled_spoils_nothing(
     await fake_api.wait_for(model="deepseek", state="disconnected")
 
 
-# ── who judges ──
+# ── the choice of the judge ──
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ async def test_the_users_default_judge_is_another_if_it_is_a_member(
     assert "verdict" not in (await hold(engine, caller(), judge="default", refine="never"))["phases"]
 
 
-# ── bias, rounds, other faces ──
+# ── bias, rounds, text and schema ──
 
 
 async def test_a_judge_that_always_prefers_the_first_answer_prefers_no_member(

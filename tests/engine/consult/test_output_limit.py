@@ -1,5 +1,5 @@
 """An answer's limit is sent only if the vendor requires one: with other vendors, question and limit together must fit
-into the window (a small model refuses the call), and some refuse what their own tables allow."""
+into the window (a small model refuses the call), and some refuse a limit that their own tables allow."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""No agent asks itself, and chains of agents have an end."""
+"""No agent asks itself, and chains of agents are limited."""
 
 from __future__ import annotations
 

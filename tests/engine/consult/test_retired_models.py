@@ -1,4 +1,4 @@
-"""Models that a vendor has retired, or that an account does not have."""
+"""Models that a vendor has retired, or that an account cannot use."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

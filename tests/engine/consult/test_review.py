@@ -199,7 +199,7 @@ async def test_a_budget_that_all_members_exceed_keeps_its_code(
 async def test_the_same_model_reviews_twice_also_from_the_cache(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
-    """The same answer for both members would be a finding on which all agree."""
+    """If both members got the same answer, its finding would be one on which all agree."""
     nothing = json.dumps({"findings": []})
     answer = json.dumps(
         {"findings": [planted.finding("store.py", 13, "high", "SQL injection", "A quote ends it.")]}
@@ -281,7 +281,7 @@ async def test_a_secret_in_a_diff_is_taken_out_whoever_made_the_diff(
 async def test_a_secret_elsewhere_in_a_changed_file_keeps_it_from_being_sent(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
-    """The lines around the change contain a part of the key, without what gives it away."""
+    """The lines around the change contain part of the key, without the line by which it is recognised."""
     planted.repository(project)
     body = "".join(f"{'aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bD1fG3hJ5lM7nP9rS1tV3' * 2}{at}\n" for at in range(60))
     key = f"-----BEGIN RSA PRIVATE KEY-----\n{body}-----END RSA PRIVATE KEY-----\n"

@@ -167,7 +167,7 @@ def test_what_is_no_function_adds_nothing(lines: tuple[str, ...]) -> None:
 
 
 def test_a_large_data_file_takes_no_time() -> None:
-    """For each change, a limited number of lines before it is searched."""
+    """Only a limited number of lines before each change is searched."""
     lines = [f" {'  ' * (number % 40)}- {number}" for number in range(20_000)]
     lines[::10] = [f"+{line[1:]}" for line in lines[::10]]
     assert len(functions.around_changes(lines)) < len(lines)

@@ -1,4 +1,4 @@
-"""When a round of a consensus ends, and the name of its outcome."""
+"""When a round of a consensus ends, and what its outcome is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as JSON: which schemas are refused, what is read from an answer, and what is reported as wrong."""
+"""Answers as JSON: which schemas are refused, how an answer is read, and which errors are reported."""
 
 from __future__ import annotations
 

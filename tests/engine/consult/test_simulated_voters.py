@@ -40,7 +40,7 @@ def answer(right: bool) -> str:
 
 @pytest.fixture
 def voters(fake_api: FakeAPI) -> FakeAPI:
-    """First answers follow the pattern; a voter that reads the others' answers follows the majority."""
+    """The first answers follow the pattern; a voter that reads the others' answers follows the majority."""
     for pattern in PATTERNS:
         majority = picks(answer(sum(pattern) * 2 > len(pattern)), "They convinced me.")
         fake_api.script(text=majority, contains=f"Reason {name(pattern)}", times=None)

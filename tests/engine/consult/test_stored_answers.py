@@ -1,4 +1,4 @@
-"""What remains of an answer: cache, titles, summaries, a full disk, expiry."""
+"""Answers after their job: cache, titles, summaries, a full disk, expiry."""
 
 from __future__ import annotations
 

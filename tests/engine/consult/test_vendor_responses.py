@@ -61,7 +61,7 @@ async def test_no_shape_fails_silently(engine: Engine, caller: Any, fake_api: Fa
         assert round(row["cost"], 9) == shape.expected["cost"] == round(error.fields["cost_usd"], 9)
 
 
-# ── who else answers ──
+# ── another model answers ──
 
 
 async def test_auto_goes_on_and_the_job_costs_what_both_cost(
@@ -128,7 +128,7 @@ async def test_a_consensus_of_nothing_is_no_consensus(engine: Engine, caller: An
     assert [failure["code"] for failure in excinfo.value.fields["failed"]] == ["EMPTY_ANSWER", "EMPTY_ANSWER"]
 
 
-# ── what is kept ──
+# ── what is stored ──
 
 
 @pytest.mark.parametrize("model", ["gpt-5.1", "sonnet", "gemini-2.5-flash", "deepseek"])
@@ -177,7 +177,7 @@ async def test_a_job_shows_what_came_before_the_refusal(
     assert status["error"]["usage"] == {"input_tokens": 30, "output_tokens": 5, "total_tokens": 35}
 
 
-# ── what failed tries cost ──
+# ── costs of failed attempts ──
 
 
 async def test_a_try_that_broke_and_was_repeated_is_paid_for_twice(

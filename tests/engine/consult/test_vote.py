@@ -1,4 +1,4 @@
-"""`choices`: each model picks one, the votes are counted, ties stay ties, and without a choice there is no vote."""
+"""`choices`: each model picks one, votes are counted, ties have no winner, and without a choice there is no vote."""
 
 from __future__ import annotations
 

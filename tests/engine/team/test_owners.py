@@ -1,4 +1,4 @@
-"""Servers of a team on different machines (each with its own home): which continues whose jobs, and which may send."""
+"""A team's servers on different machines (each with its own home): which continues whose jobs, and which may send."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OpenServer = Callable[[str], Awaitable[Engine]]
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
-    """An engine on a machine of its own: another home."""
+    """An engine on another machine, which means another home."""
     engines: list[Engine] = []
 
     async def opened(name: str) -> Engine:
@@ -38,7 +38,7 @@ async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
 async def seen_dead(engine: Engine, by: Engine) -> None:
     """Make the engine look as if it had sent no heartbeat for a minute."""
     store: Any = engine.store
-    await store.database.listener.close()  # it renews no more
+    await store.database.listener.close()  # it no longer renews
     reader: Any = by.store
     ago = "clock_timestamp() - interval '60 s'"
     owner = engine.runner.ownership.name
@@ -87,7 +87,7 @@ async def test_a_server_that_was_away_looks_whether_the_job_is_still_its_own_bef
 ) -> None:
     engine = await server("a")
     for loop in engine.runner.periodic.tasks:
-        loop.cancel()  # they would notice it, too
+        loop.cancel()  # the others would notice, too
     monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE", -1.0)
     job = await engine.submit(HELLO, caller(), background=True)
     assert await engine.store.adopt(job, engine.runner.ownership.name, "someone else")

@@ -261,7 +261,7 @@ def test_a_missing_or_short_secret_is_refused(secret: str, old: str, problem: st
         Sealer(secret, old)
 
 
-# ── ready? ───────────────────────────────────────────────────────────────────────────────────────────
+# ── readiness ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def store(queue: QueueState | Exception | None = None, problem: str = "") -> Any:

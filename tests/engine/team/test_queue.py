@@ -28,7 +28,7 @@ MakeCaller = Callable[..., Caller]
 async def server(
     tmp_path: Path, caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[OpenServer]:
-    """A server on a machine of its own, with the same keys and this concurrency."""
+    """A server on another machine, with the same keys and this concurrency."""
     engines: list[Engine] = []
 
     async def opened(name: str, concurrency: int = 64, *, takes_jobs: bool = True) -> Engine:
@@ -97,7 +97,7 @@ async def test_a_follower_elsewhere_misses_nothing_of_what_was_said_while_the_da
     *,
     ends_meanwhile: bool,
 ) -> None:
-    """Longer than writes wait for it: what could not be written is written later, in order."""
+    """It is away for longer than writes wait for it: what could not be written is written later, in order."""
     monkeypatch.setattr("counsel.engine.store.postgres.writer.PATIENCE", 0.1)
     monkeypatch.setattr("counsel.engine.jobs.running.AGAIN", 0.0)
     words = "".join(f"<{number}>" for number in range(200))

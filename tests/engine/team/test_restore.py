@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.thorough]
 LONG_AGO = """
     UPDATE counsel.owners SET seen = clock_timestamp() - interval '60 s';
     UPDATE counsel_queue.procrastinate_workers SET last_heartbeat = clock_timestamp() - interval '60 s'
-"""  # as if the dump were of yesterday
+"""  # as if the dump were from yesterday
 
 
 async def test_an_open_job_of_a_dump_continues_in_the_restored_database_with_its_stored_replies(

@@ -15,7 +15,7 @@ from fake import FakeAPI
 from support.api_client import environment
 from support.laptop import login
 from support.serve_process import serve
-from support.stdio_client import StdioClient, ended, gone, kill_daemon
+from support.stdio_client import StdioClient, daemon_ends, kill_daemon, process_ends
 from support.team import join, laptop
 from support.team_server import OPERATOR, TeamServer, serving
 
@@ -55,7 +55,7 @@ async def test_an_agent_on_a_laptop_notices_nothing(
             fake_api.script(text="paid once", deltas=2, gate="slow", gate_after=1)
             call = client.begin("chat", model="gpt-5", prompt="slow")
             await fake_api.wait_for(contains="slow", state="answering", deltas=1)
-            await ended(kill_daemon(home))
+            await process_ends(kill_daemon(home))
             fake_api.open_gate("slow")
             answer = (await asyncio.wait_for(call, 60))["result"]
             assert answer["structuredContent"]["content"] == "paid once"
@@ -77,7 +77,7 @@ async def test_an_agent_on_a_laptop_notices_nothing(
     finally:
         process.terminate()
         await process.wait()
-        await asyncio.wait_for(gone(home), 30)
+        await asyncio.wait_for(daemon_ends(home), 30)
 
 
 async def test_an_answer_that_is_begun_again_by_another_server_arrives_whole(

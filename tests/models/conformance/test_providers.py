@@ -44,7 +44,7 @@ from fake import FakeAPI
 
 KEY = "sk-secret-0123456789abcdef"
 SHIPPED = catalog_rows.shipped()
-# xAI searches on the Responses wire, which is tested like a provider of its own.
+# xAI searches over the Responses wire, which is tested as if it were a separate provider.
 PROVIDERS = [
     *SHIPPED.providers.values(),
     *(
@@ -233,7 +233,7 @@ async def test_hang_before_the_headers(way: Way) -> None:
     way.fake.script(hang_after=-1)
     error = await way.fail(TimedOut, first_event=0.2)
     assert error.limit == "first_event"
-    if way.fake.requests:  # on a busy machine the limit is over before the request is sent
+    if way.fake.requests:  # on a busy machine the limit may pass before the request is sent
         await way.fake.wait_for(state="disconnected")
 
 

@@ -98,7 +98,7 @@ class Question:
 
 
 def searching(model: Model, provider: Provider) -> tuple[Model, Provider]:
-    """As `Target.searching` does: xAI searches on the Responses wire."""
+    """Like `Target.searching`: xAI searches over the Responses wire."""
     style = "reasoning" if model.effort_style == "reasoning_effort" else model.effort_style
     return replace(model, effort_style=style), replace(provider, wire=provider.options["web_search_wire"])
 
@@ -230,7 +230,7 @@ def effort_settings(model: Model, provider: Provider, knobs: Knobs) -> dict[str,
 
 
 class Both:
-    """Asks both ways and returns what the fake received."""
+    """Asks both ways and returns the requests that the fake received."""
 
     def __init__(self, fake: FakeAPI, transport: Transport) -> None:
         self.fake, self.transport, self.oracle = fake, transport, Oracle(fake)
@@ -271,7 +271,7 @@ class Both:
 
 
 def _camel(value: Any) -> Any:
-    """google-genai passes dictionaries on as they are; Google takes both spellings."""
+    """google-genai passes dictionaries on unchanged; Google accepts both spellings."""
     if isinstance(value, list):
         return [_camel(item) for item in value]
     if not isinstance(value, dict):

@@ -42,7 +42,7 @@ VENDORS = {
 
 @dataclass
 class Read:
-    """What a reader made of a stream, in terms that all four have in common."""
+    """The content of a stream in terms that all four readers have in common."""
 
     text: str = ""
     thinking: str = ""

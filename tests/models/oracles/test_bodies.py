@@ -24,7 +24,7 @@ async def test_every_model_and_setting(asking: ModuleType, wire: str) -> None:
     ]
     assert not unlisted_differences, "\n".join(lines)
     stale = [line for place, line in enumerate(LISTED) if place not in places and line["wire"] == wire]
-    assert not stale, "these differences are not there any more"
+    assert not stale, "these differences no longer exist"
 
 
 async def compared(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, list[str]], set[int]]:

@@ -18,7 +18,7 @@ TABLE = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())[
 LISTED = {(model, level) for line in TABLE for model in line["models"] for level in line["levels"]}
 
 
-# pydantic-ai asks X.AI and Mistral through SDKs of their own, which are not here.
+# pydantic-ai asks xAI and Mistral through their own SDKs, which are not installed here.
 @pytest.mark.parametrize("name", ["openai", "anthropic", "google", "deepseek", "openrouter"])
 async def test_levels_of_effort_agree_or_say_why_not(asking: ModuleType, name: str) -> None:
     provider = catalog_rows.shipped().providers[name]

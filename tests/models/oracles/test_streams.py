@@ -14,7 +14,7 @@ from models.vendor_responses import SHAPES, Shape
 pytestmark = [
     pytest.mark.oracle,
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # google-genai's own, inside aiohttp
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # from google-genai, inside aiohttp
 ]
 
 WIRES = ("openai_responses", "openai_chat", "anthropic", "gemini")

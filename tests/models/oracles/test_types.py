@@ -34,7 +34,7 @@ def test_bodies_are_the_sdks_requests(asking: ModuleType) -> None:
 
 
 async def test_a_paused_turn_that_goes_back_is_the_sdks_request(fake_api: FakeAPI) -> None:
-    """The SDK accepts the turn that was received, with its searches, as part of a request."""
+    """The SDK accepts the received turn, with its searches, as part of a request."""
     fake_api.script(
         finish="paused", thinking="hm", text="I search.", sources=[{"url": "https://e.com/", "title": "E"}]
     )
