@@ -27,7 +27,7 @@ def pytest_configure() -> None:
     """Let Ctrl-C and SIGHUP reach the programs that tests start, also in the background or under `nohup`."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    gc.disable()  # until all tests are collected: their objects stay, and to look through them takes a quarter longer
+    gc.disable()  # until all tests are collected: scanning their objects would make it a quarter slower
 
 
 def pytest_collection_finish() -> None:
@@ -84,7 +84,7 @@ async def home(tmp_path: Path) -> AsyncIterator[Path]:
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> User:
-    """A user with an own home and project, and no agent installed."""
+    """A user with their own home and project, and no agent installed."""
     return make_user(tmp_path, monkeypatch, capsys)
 
 

@@ -55,7 +55,7 @@ def test_a_pinned_folder_is_there_until_another_has_its_name(tmp_path: Path) -> 
     home.mkdir()
     folder, missing = locks.PinnedFolder(home), locks.PinnedFolder(tmp_path / "missing")
     assert folder.is_there()
-    assert missing.is_there()  # it was not there, so it cannot be lost
+    assert missing.is_there()  # it did not exist, so it cannot be lost
     home.rmdir()
     assert not folder.is_there()
     home.mkdir()
@@ -88,7 +88,7 @@ def test_private_folders_are_private_all_the_way(tmp_path: Path) -> None:
     paths.private_folder(tmp_path / "a" / "b" / "c")
     assert [mode(tmp_path / part) for part in ("a", "a/b", "a/b/c")] == [0o700] * 3
     (tmp_path / "a").chmod(0o755)
-    paths.private_folder(tmp_path / "a" / "b" / "c")  # there already
+    paths.private_folder(tmp_path / "a" / "b" / "c")  # already there
     assert mode(tmp_path / "a") == 0o755
     (tmp_path / "file").touch()
     with pytest.raises(FileExistsError):

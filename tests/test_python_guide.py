@@ -1,4 +1,4 @@
-"""The examples of docs/use/python.md, run as they are, against the fake."""
+"""The examples of docs/use/python.md, run unchanged against the fake."""
 
 from __future__ import annotations
 

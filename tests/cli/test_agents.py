@@ -111,7 +111,7 @@ def test_agents_for_people(home: Path, project: Path, verb: tuple[str, ...]) -> 
 
 @pytest.fixture
 def image_path(tmp_path: Path) -> Path:
-    path = tmp_path / "elsewhere" / "red.dat"  # the name says nothing
+    path = tmp_path / "elsewhere" / "red.dat"  # the name says nothing about the content
     path.parent.mkdir()
     Image.new("RGB", (4, 3), "red").save(path, "PNG")
     return path

@@ -88,7 +88,7 @@ def test_the_ways_are_compared_and_a_second_run_asks_nothing_again(
     assert (document["failed"], document["stopped"]) == ([], None)
     calls = len(fake_process.calls)
     with results.open("a") as results_file:
-        results_file.write('{"id": "cut')  # killed while it wrote
+        results_file.write('{"id": "cut')  # killed while writing
     again = run(str(file), *PANEL, "--results", str(results))
     assert (again.code, len(fake_process.calls)) == (0, calls)
     assert "refine on disagreement  2/2" in again.out

@@ -102,7 +102,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(chat: Make, fake_process: Fake
         fake_process.wait_for(state="disconnected")
         say(screen, "half a line")
         screen.until("half a line")
-        drop_line(screen)  # it is not sent
+        drop_line(screen)  # the line is not sent
         say(screen, "again\n")
         screen.until("says: again")
         say(screen, "/exit\n")

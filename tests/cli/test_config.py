@@ -131,7 +131,7 @@ def test_doctor_names_a_default_model_that_does_not_exist(person: User, file: Pa
 
 def test_a_file_that_is_not_toml_is_not_changed(person: User, file: Path) -> None:
     file.write_text("default_model = \nx")
-    os.utime(file, (1e9, 1e9))  # long ago: nobody waits for a writer that may be in the middle of it
+    os.utime(file, (1e9, 1e9))  # long ago, so that nobody waits for a writer that may be in the middle of it
     assert person.json("set", "log_level", "info", code=1)["code"] == "CONFIG_INVALID"
     assert file.read_text() == "default_model = \nx"
 

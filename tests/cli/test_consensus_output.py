@@ -103,7 +103,7 @@ def test_the_verdict_reads_well_at_80_columns() -> None:
 
 
 def test_differences_are_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fence, a table's row or a list that is there twice, or half, would change all that follows."""
+    """A fence, a table's row or a list that appears twice, or in part, would change everything after it."""
     before = (
         "- fast\n- small\n\n```sql\nBEGIN;\nUPDATE one SET a = 1 WHERE b = 2;\nCOMMIT;\n```\n\nUse a lock.\n"
     )
@@ -140,7 +140,7 @@ def test_differences_are_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("opening", ["```py", "~~~~", "````\n```"])
 def test_code_that_an_answer_leaves_open_swallows_nothing(opening: str) -> None:
-    """An answer that ends at its limit often ends inside of its code."""
+    """An answer that ends at its limit often ends inside a block of code."""
     answer_text = f"Like this:\n\n{opening}\nx = 1"
     phases = {
         "initial": [{"model": model, "response": answer_text, **USED} for model in ("gpt-5", "opus")],
@@ -215,7 +215,7 @@ def test_a_result_of_the_release_before_is_shown_as_it_was() -> None:
 
 
 def test_a_failure_after_an_answer_is_not_told_as_a_new_start() -> None:
-    """An answer outside of the choices arrives completely, and fails afterwards."""
+    """An answer outside the choices arrives completely, and fails afterwards."""
     board = Board()
     news = [
         board.add(event)

@@ -245,7 +245,7 @@ def test_a_daemon_whose_socket_is_in_tmp_is_seen(tmp_path: Path) -> None:
     assert (finding.level, "cannot be written" in finding.what) == ("off", True)
 
 
-# ── nothing untrue ───────────────────────────────────────────────────────────────────────────────────
+# ── no false reports ───────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_is_not_set_up_has_no_tick(env: dict[str, str]) -> None:

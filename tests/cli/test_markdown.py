@@ -191,7 +191,7 @@ def test_rows_that_a_narrower_window_wraps_are_counted(window: Window) -> None:
     stream = io.StringIO()
     region = LiveRegion(stream)
     region.draw([], [row("x" * 70), row("y" * 70)])
-    window.resize(40, 24)  # terminals show four rows now
+    window.resize(40, 24)  # terminals now show four rows
     region.clear()
     assert stream.getvalue().rsplit("\r", 1)[1].startswith("\x1b[3A")
 

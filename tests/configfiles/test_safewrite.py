@@ -173,7 +173,7 @@ def test_all_or_none(tmp_path: Path, home: Path) -> None:
     planned_writes = [plan(put(path, "a")) for path in (first, second, third)]
 
     def spoil(_: object) -> list[Path]:
-        second.mkdir(parents=True)  # its folder is being made at the same time
+        second.mkdir(parents=True)  # its folder is created at the same time
         return [tmp_path / name for name in ("b1", "b2", "b3")]
 
     with pytest.raises(CounselError):

@@ -379,7 +379,7 @@ def test_without_any_key_the_embedded_model_is_offered_and_answers(console: Cons
     assert violations(page) == []
     offer.get_by_role("button", name="Download the tiny model").click()
     expect(offer.get_by_role("alert")).to_contain_text("PROVIDER_UNAVAILABLE")
-    package = embedded.folder(console.counsel_home) / "lib" / "xllamacpp"  # now it can be had
+    package = embedded.folder(console.counsel_home) / "lib" / "xllamacpp"  # now it is available
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(RUNTIME.format(address=console.vendors.url))
     offer.get_by_role("button", name="Download the tiny model").click()

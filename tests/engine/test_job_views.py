@@ -69,7 +69,7 @@ async def test_roles_and_stances_of_a_question(engine: Engine, caller: Any) -> N
 async def test_models_that_cannot_see_or_hold_a_question(
     engine: Engine, caller: Any, project: Any, home: Path
 ) -> None:
-    home.mkdir(exist_ok=True)  # a database of a team makes no folder
+    home.mkdir(exist_ok=True)  # with a team's database, no folder is created
     (home / "config.toml").write_text("[models.deepseek-chat]\ncontext = 1000\noutput = 100\n")
     (project / "dot.png").write_bytes(DOT)
     request = ConsensusRequest(
@@ -133,7 +133,7 @@ async def test_changes_of_the_list_of_jobs(engine: Engine, caller: Any, fake_api
     second = await engine.submit(ChatRequest(prompt="two", model="gpt-5"), caller())
     listing = await until(lambda listing: bool(listing.jobs))
     assert [(job.job_id, job.is_open) for job in listing.jobs] == [(second, True)], (
-        "and not what is as before"
+        "without the unchanged ones"
     )
     for text in ("three", "four"):
         await ask(engine, caller(), text)

@@ -22,7 +22,7 @@ _VOLATILE = (
 
 
 def steady(value: Any) -> Any:
-    """The document without what differs between runs: ids, times and durations."""
+    """The document without values that differ between runs: ids, times and durations."""
     if isinstance(value, dict):
         return {
             key: "DURATION" if key in {"elapsed_seconds", "response_time_ms", "response_time", "total_response_time"} else steady(item)

@@ -161,7 +161,7 @@ async def test_an_answer_that_lacks_members_for_lack_of_money_is_no_measurement(
     second_engine = Engine(result_of(0.5, failure))
     evaluation, result = await evaluate(second_engine, max_cost=1.0, at_once=2, count=2)
     assert [type(outcome) for outcome in result] == [Trial, Trial]
-    assert second_engine.requests[-1].max_cost_usd == 0.25, "what it had cost before counts"
+    assert second_engine.requests[-1].max_cost_usd == 0.25, "earlier costs count"
 
 
 async def test_a_question_without_a_verdict_for_lack_of_money_is_no_measurement() -> None:
@@ -188,7 +188,7 @@ async def test_a_panel_that_cannot_be_asked_ends_it_at_once() -> None:
     refusals: list[CounselError] = [ContextLengthExceeded("It is too long."), ModelNotFound("There is none.")]
     evaluation, result = await evaluate(Refusing())
     assert isinstance(evaluation.stop_reason, ModelNotFound), (
-        "a question that is too long says nothing of the others"
+        "a question that is too long says nothing about the others"
     )
     assert len(result) == 2
 

@@ -45,7 +45,7 @@ def test_health_is_answered_when_all_connections_are_busy(tmp_path: Path) -> Non
         name = http.session("2025-11-25")
         expecting = {"Mcp-Session-Id": name, "Content-Length": "100000", "Expect": "100-continue"}
         peers = []
-        for _ in range(8):  # bodies on their way
+        for _ in range(8):  # incomplete bodies
             peer = http.connect()
             peer.sendall(http.request("POST", "/mcp", b"", expecting))
             assert b"100 Continue" in peer.recv(100)

@@ -88,7 +88,7 @@ def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: byt
         peer = Lines.to(path)
         last = (
             encoded(PING) if hello == HELLO else b"no message\n"
-        )  # a program is refused then, and hears why
+        )  # a program is then refused, with the reason
         exchange(peer, [hello.strip(), *messages], cuts, last)
         for message in peer.until("alive?"):
             check_answer(message)

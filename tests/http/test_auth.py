@@ -1,4 +1,4 @@
-"""Who may use the HTTP server: the host, the origin, the token and the number of headers, each at its limit."""
+"""Who may use the HTTP server: host, origin, token and number of headers, each at its limit."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ async def test_the_progress_is_the_share_of_the_bytes(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "weights").write_bytes(b"x" * 1000)
     assert model._progress() == 0.5
-    (part / "half.whl").unlink()  # moved, for a moment
+    (part / "half.whl").unlink()  # moved away for a moment
     assert model._progress() == 0.5
 
 

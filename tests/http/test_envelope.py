@@ -70,7 +70,7 @@ async def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(RefusedRequest) as error:
         await bodies.raw(arriving(b"x" * 6, b"y" * 5), 100)
     assert (error.value.status, error.value.error.code) == (503, -32000)
-    assert await bodies.raw(arriving(b"x" * 10), 100)  # what was refused counts no more
+    assert await bodies.raw(arriving(b"x" * 10), 100)  # what was refused no longer counts
 
 
 async def test_a_body_that_does_not_arrive_or_is_no_json_is_refused() -> None:

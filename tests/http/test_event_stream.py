@@ -259,7 +259,7 @@ async def test_a_slow_client_holds_up_reading_and_loses_nothing() -> None:
     jobs = {f"job{number}": Cursor() for number in range(20)}
     stream = event_stream.stream(engine, jobs, asyncio.Event(), jobs=False)
     first = await anext(stream)
-    for _ in range(100):  # the readers could go on
+    for _ in range(100):  # the readers could continue
         await asyncio.sleep(0)
     most = event_stream.LARGEST_BATCH // 10_000 + 1
     assert engine.sent <= 2 * (most + len(jobs))

@@ -24,7 +24,7 @@ TOKEN = "a-token-for-the-tests"
 
 
 class WithDatabase(FakeEngine):
-    store = object()  # only passed on
+    store = object()  # only passed on, never read
     drained = False
 
     async def drain(self, _: float) -> None:

@@ -22,7 +22,7 @@ EXTRA = "eE6plantedExtraSecret10"
 BROKEN = "bB2plantedBrokenSecret94"
 PROVIDER = "sk-pP5plantedProviderKey0000000000"
 TOML = "tT8plantedTomlSecret31"
-OWN = "sk-test-openai-0000000000000000"  # of `here`
+OWN = "sk-test-openai-0000000000000000"  # of `in_process`
 SECRETS = (ENV, HEADER, ARGUMENT, URL, EXTRA, BROKEN, PROVIDER, TOML, OWN, TOKEN)
 
 

@@ -252,7 +252,7 @@ async def hang_up(client: Http) -> int:
     """Send a request and close its connection; return the request's id."""
     params = {"name": "chat", "arguments": {"prompt": "hang"}}
     async with client.post(client.message("tools/call", params)) as response:
-        await response.content.readline()  # a sign of life
+        await response.content.readline()  # a first event while it waits
         await client.engine.started.wait()
     return client.number
 

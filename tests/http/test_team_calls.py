@@ -103,7 +103,7 @@ async def both(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Both]:
 
 
 def view(events: list[Event]) -> dict[str, Any]:
-    """What a caller learns from events, whatever pieces they arrive in."""
+    """The content of events for a caller, whatever pieces they arrive in."""
     end = events[-1]
     assert isinstance(end, Finished)
     usages = [event.usage for event in events if isinstance(event, UsageReport)]

@@ -1,4 +1,4 @@
-"""The examples of docs/use/v1-clients.md, run as they are."""
+"""The examples of docs/use/v1-clients.md, run unchanged."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def test_claude_code_reads_a_file_with_any_model(
 async def test_claude_code_knows_a_conversation_that_is_too_long(
     v1: V1, fake_api: FakeAPI, project: Path
 ) -> None:
-    """Whatever the vendor says. Claude Code compacts a long conversation then; one question it cannot."""
+    """Whatever the vendor says. Claude Code then compacts a long conversation; a single question it cannot."""
     fake_api.script(error="context", message="Too much.", times=None)
     env = environment(
         project.parent / "home",

@@ -134,7 +134,7 @@ QUOTED = ContextLengthExceeded('OpenAI: "This model\'s maximum context length is
 
 
 def test_a_conversation_that_is_too_long_is_known_by_the_vendors_words() -> None:
-    """Claude Code compacts it then, LangChain raises `ContextOverflowError`, aider explains it."""
+    """Claude Code then compacts it, LangChain raises `ContextOverflowError`, aider explains it."""
     document: Any = v1.anthropic(LONG)
     assert (
         document["error"]["message"]

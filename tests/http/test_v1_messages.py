@@ -72,7 +72,9 @@ async def test_a_stop_sequence_is_named(v1: V1, fake_api: FakeAPI) -> None:
         "stop_sequence",
         "thr",
     )
-    assert (answer.usage.input_tokens > 0, answer.usage.output_tokens) == (True, 2), "estimated: it is billed"
+    assert (answer.usage.input_tokens > 0, answer.usage.output_tokens) == (True, 2), (
+        "estimated, because it is billed"
+    )
     async with v1.anthropic.messages.stream(**ask) as stream:
         assert await stream.get_final_text() == "one two "
 

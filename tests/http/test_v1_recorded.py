@@ -1,4 +1,4 @@
-"""Answers as vendors really send them: the SDK of each API sees the same through counsel, except for what is listed
+"""Real answers of vendors: the SDK of each API sees the same through counsel, except for what is listed
 here."""
 
 from __future__ import annotations

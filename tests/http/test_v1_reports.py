@@ -1,4 +1,4 @@
-"""What a client hears of settings that were changed or left out, and which requests nobody is asked for."""
+"""How a client learns of settings that were changed or left out, and which requests are refused unsent."""
 
 from __future__ import annotations
 

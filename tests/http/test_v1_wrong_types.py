@@ -233,7 +233,7 @@ async def test_a_wrong_value_anywhere_is_refused_or_answered(v1: V1, fake_api: F
         changes = (_with_value(body, where, value) for value in WRONG)
         valid = [change for change in changes if _is_accepted(api, copy.deepcopy(change))]
         refusals += len(WRONG) - len(valid)
-        # of those that pass the parser, one for each field is asked: the rest is the same for all
+        # of those that the parser accepts, one for each field is asked: the rest is the same for all
         for change in valid[:1]:
             for model in ("gpt-5", "claude-sonnet-4-6"):
                 status, reply = await v1.post(path, {**change, "model": model})

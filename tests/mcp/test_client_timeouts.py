@@ -31,7 +31,7 @@ STARTS = {"command": "counsel", "args": ["stdio", "--as", "x"]}
         ("claude-code", {"MCP_TOOL_TIMEOUT": "5000"}, Configured(), 5),
         ("claude-code", {"MCP_TOOL_TIMEOUT": "5000"}, Configured(trusted=3), 3),
         ("claude-code", {"MCP_TOOL_TIMEOUT": "900000"}, Configured(), 120),  # it goes to the background
-        ("claude-code", {"MCP_TOOL_TIMEOUT": "60"}, Configured(), 1),  # it raises it to a second
+        ("claude-code", {"MCP_TOOL_TIMEOUT": "60"}, Configured(), 1),  # it raises the limit to a second
         ("gemini-cli-mcp-client-counsel", {}, Configured(trusted=5), 5),
         ("somebody's", {}, Configured(), 60),
         *(

@@ -88,8 +88,8 @@ async def messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def here(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
-    """The server and its engine in this process, which saves starting two others."""
+async def in_process(folder: Path, fake: FakeAPI, **env: str) -> AsyncIterator[Api]:
+    """The server and its engine in this process, which saves starting two processes."""
     variables = {**environment(folder, fake.v1), **env}
     config = settings.load(variables)
     engine = await open_engine(config.home)

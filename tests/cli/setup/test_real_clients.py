@@ -24,10 +24,10 @@ from fake import FakeProcess
 
 pytestmark = [pytest.mark.client, pytest.mark.slow]
 TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"}
-# The first request waits for the servers and has their tools at hand: the fake cannot search for them.
+# The first request waits for the servers and lists their tools: the fake cannot search for them.
 AT_ONCE = {"MCP_CONNECTION_NONBLOCKING": "0", "ENABLE_TOOL_SEARCH": "false"}
 ASK = "mcp__counsel__askModel"
-# Proxies, certificates and settings: the proxies are nobody's, and none is asked for what stands in NO_PROXY.
+# Proxies, certificates and settings: no proxy listens at these addresses, and none is used for NO_PROXY.
 WAYS = {
     "HTTPS_PROXY": "http://127.0.0.1:9",
     "NO_PROXY": "127.0.0.1,localhost",
@@ -115,7 +115,7 @@ ASKED = {"claude": ("claude", "mcp", "list"), "gemini": ("gemini", "mcp", "list"
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 def test_what_counsel_needs_reaches_it(agents: RealAgents, tmp_path: Path, agent: str) -> None:
-    """The entry as setup writes it, with a program in counsel's place that notes its environment."""
+    """The entry as setup writes it, with a program in counsel's place that records its environment."""
     env_file = tmp_path / "seen"
     env = {
         **agents.env,
@@ -146,7 +146,7 @@ def test_what_counsel_needs_reaches_it(agents: RealAgents, tmp_path: Path, agent
 
 
 def tool_results(fake: FakeProcess, vendor: str) -> str:
-    """What the vendor's model was shown of its tools' results in its last request."""
+    """The tool results in the last request to the vendor's model."""
     last = [call for call in fake.calls if call["vendor"] == vendor][-1]["body"]
     if vendor == "anthropic":
         parts = [

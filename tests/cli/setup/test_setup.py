@@ -70,7 +70,7 @@ def test_what_an_agent_would_not_hand_on_is_named_and_never_written(
     assert {"COUNSEL_CHAIN", "OPENAI_API_KEY", "XAI_BASE_URL"} <= set(entry(user, "codex")["env_vars"])
     assert "env" not in entry(user, "codex")
     assert entry(user, "gemini")["env"]["OPENAI_API_KEY"] == "${OPENAI_API_KEY:-}"
-    assert "COUNSEL_CHAIN" not in entry(user, "gemini")["env"]  # it hands that on by itself
+    assert "COUNSEL_CHAIN" not in entry(user, "gemini")["env"]  # it passes that on itself
     assert entry(user, "cursor")["env"]["COUNSEL_CHAIN"] == "${env:COUNSEL_CHAIN}"
     assert all(b"the-secret" not in data for data in user.files().values())
 
@@ -159,7 +159,7 @@ def test_remove_takes_what_codex_added_to_the_entry_too(user: User) -> None:
 def test_a_home_elsewhere_is_written_down(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     user.install("claude", "codex")
     user.counsel("--yes", "--no-check")
-    monkeypatch.setenv("XDG_DATA_HOME", str(user.home / "data"))  # which Codex does not hand on
+    monkeypatch.setenv("XDG_DATA_HOME", str(user.home / "data"))  # which Codex does not pass on
     assert actions(user, "--yes", "--no-check", "-a", "codex", "-a", "claude") == {
         "codex": "updated",
         "claude": "updated",
@@ -175,7 +175,7 @@ def test_it_can_be_repeated(user: User) -> None:
     user.install(*WITH_SETUP)
     user.counsel("--yes", "--no-check")
     before = user.files()
-    assert set(actions(user, "--no-check").values()) == {"unchanged"}  # nothing to say yes to
+    assert set(actions(user, "--no-check").values()) == {"unchanged"}  # nothing to confirm
     assert user.files() == before
     user.counsel("--no-check")
     assert "Codex: already registered" in user.err
@@ -333,7 +333,7 @@ def test_clients_that_only_have_servers_are_set_up_where_they_were_used(user: Us
     assert {name for name, action in result.items() if action == "added"} == {"opencode", "vscode"}
     document = json.loads(user.file("vscode").read_text())["servers"]["counsel"]
     assert (document["command"], document["args"]) == (sys.executable, [*ARGS, "vscode"])
-    assert "env" not in document  # it hands everything on
+    assert "env" not in document  # it passes everything on
     command = json.loads(user.file("opencode").read_text())["mcp"]["counsel"]["command"]
     assert command == [sys.executable, *ARGS, "opencode"]
     assert set(actions(user, "--remove", "--yes", "-a", "vscode,opencode").values()) == {"removed"}

@@ -44,4 +44,4 @@ async def test_a_command_that_hangs_is_ended_with_its_children() -> None:
         await setup_verify._kill(process)
         assert process.returncode == -9
         assert await process.stdout.read() == b""  # at an end only when the child, too, has closed it
-    await setup_verify._kill(process)  # gone already
+    await setup_verify._kill(process)  # already gone

@@ -290,10 +290,10 @@ def test_the_call_for_a_model() -> None:
     knobs = call.knobs
     assert (knobs.temperature, knobs.effort, knobs.verbosity, knobs.web_search) == (0.5, "high", "low", True)
     assert call.tokens > 0
-    assert call.exact == Exact(top_p=0.5, left_out=("the tool x",)), "the vendor has not that tool"
+    assert call.exact == Exact(top_p=0.5, left_out=("the tool x",)), "the vendor does not have that tool"
     assert compose.compose(replace(request, as_counsel=True), route()).exact is None
     own = replace(request, exact=Exact(native=Native("openai_chat", {"a": 1})))
-    assert compose.compose(own, route()).exact == own.exact, "the client's own body has it"
+    assert compose.compose(own, route()).exact == own.exact, "it is in the client's own body"
 
 
 def test_an_agent_gets_earlier_turns_before_the_question() -> None:
@@ -307,7 +307,7 @@ def test_an_agent_gets_earlier_turns_before_the_question() -> None:
     loop = (*turns[:2], Turn("tool", tool_results=(ToolResult("1", "look", "three"),)), turns[-1])
     exact = compose.compose(asked(turns=loop), route(None)).exact
     assert exact is not None
-    assert exact.left_out == ("messages.tool_calls",), "it is said"
+    assert exact.left_out == ("messages.tool_calls",), "it is reported"
     assert compose.compose(ASKED, route(None)).turns == (Turn("user", "hi"),)
 
 

@@ -78,7 +78,7 @@ async def test_a_response_continues_another(engine: Engine, caller: Any, fake_ap
     native = Exact(native=Native("openai_responses", {"input": "two", "metadata": {"own": "body"}}))
     second = await complete(engine, caller(), "two", stored=True, previous=first.job_id, exact=native)
     request = fake_api.last
-    assert "metadata" not in request.body, "the client's own body has not the turns before it"
+    assert "metadata" not in request.body, "the client's own body lacks the earlier turns"
     for text in ("one", "gpt-5 says: one", "two"):
         assert text in str(request.body["input"])
     await complete(engine, caller(), "three", previous=second.job_id)

@@ -1,4 +1,4 @@
-"""A finished call is freed at once, without the garbage collector, which the daemon runs seldom."""
+"""A finished call is freed at once, without the garbage collector, which the daemon rarely runs."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_free_copy_of_a_living_owners_file_proves_nothing(
     (folder / owner.name).unlink()
     (folder / owner.name).touch()
     assert us.state(owner.name) == "alive"
-    owner.hold()  # the owner's file is back in its place
+    owner.hold()  # the owner's file is back
     assert ownership.is_free(us._folder / owner.name) is False
 
 
@@ -269,7 +269,7 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
 async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, status: int
 ) -> None:
-    """A suspended process wakes and ends a job that another one owns by now: only the owner's end counts."""
+    """A suspended process wakes and ends a job that another process owns by now: only the owner's end counts."""
     fake_api.script(gate="g", gate_after=-1, status=status, text="of the former owner")
     engine = await open_engine(home)
     job = await engine.submit(HELLO, caller(), background=True)

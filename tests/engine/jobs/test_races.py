@@ -48,7 +48,7 @@ async def test_a_job_can_be_stopped_before_its_first_step(
     reply = (await engine.cancel(conversation)).to_json()
     assert reply["content"]["status"] == "cancelled"
     assert await status(engine, job) == "cancelled"
-    if engine.store.team is None:  # reading from another machine lets the job begin
+    if engine.store.team is None:  # a team's database is slower: the job may have begun
         assert fake_api.log.requests == []
 
 

@@ -120,7 +120,7 @@ async def test_a_file_that_is_cut_in_half_is_moved_aside_and_its_rows_saved(path
     await database.write(put("new"))
     rows = on_disk(path)
     assert "new" in rows
-    assert len(rows) > 50, "what was in the first half is read"
+    assert len(rows) > 50, "the rows of the first half are read"
     assert recovery.damaged_files(path)
     database.close()
 

@@ -220,7 +220,7 @@ async def test_quick_writes_reach_the_disk_together_when_the_first_one_is_due(da
 
 
 async def test_the_disk_takes_quick_writes_and_leaves_alone_what_waits(database: Database) -> None:
-    """Otherwise each single call had two commits: its row with the sync of the call before it, then its end."""
+    """Otherwise each single call would need two commits: its row with the sync of the call before it, then its end."""
     await database.quickly(put("a"))
     patient = database.shortly(put("b"), 3600)
     database._sync()

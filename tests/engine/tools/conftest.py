@@ -38,7 +38,7 @@ class SharedTools:
     project: Path
     engine: Engine
     fake: FakeAPI
-    url: str = ""  # a server that runs already: starting one for each test takes a second
+    url: str = ""  # of a server that is already running: starting one for each test takes a second
 
     @property
     def pid_file(self) -> Path:
@@ -124,7 +124,7 @@ def server_url() -> Iterator[str]:
 
 @pytest.fixture
 async def shared_tools(user: User, fake_api: FakeAPI) -> AsyncIterator[SharedTools]:
-    """With a server `notes` that is started for each consultation."""
+    """A user with a server `notes` that is started for each consultation."""
     engine = await open_engine(user.counsel_home)
     shared_tools = SharedTools(user.home, user.project, engine, fake_api)
     shared_tools.claude(notes=shared_tools.entry())
@@ -134,7 +134,7 @@ async def shared_tools(user: User, fake_api: FakeAPI) -> AsyncIterator[SharedToo
 
 @pytest.fixture
 def remote(shared_tools: SharedTools, server_url: str) -> SharedTools:
-    """With a server `notes` that is called over HTTP."""
+    """A user with a server `notes` that is called over HTTP."""
     shared_tools.url = server_url
     shared_tools.claude(notes=shared_tools.remote)
     return shared_tools

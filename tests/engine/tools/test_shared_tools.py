@@ -253,7 +253,7 @@ async def test_an_agent_keeps_its_own_servers(
     assert not shared_tools.pid_file.exists()
 
 
-# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────
+# ── failures ──────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_server_that_does_not_start_ends_the_call_before_the_model_is_asked(

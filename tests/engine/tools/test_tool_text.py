@@ -161,9 +161,7 @@ def account(price: float = 1.0) -> loop.Account:
 def test_the_usage_of_all_rounds_is_summed_and_each_is_priced_by_itself() -> None:
     books = account()
     assert books.usage(UsageReport(Usage(input=1, output=2))).usage == Usage(input=1, output=2, cost_usd=2.0)
-    assert (
-        books.usage(UsageReport(Usage(input=1, output=3))).usage.cost_usd == 3.0
-    )  # the same round, further on
+    assert books.usage(UsageReport(Usage(input=1, output=3))).usage.cost_usd == 3.0  # the same round, later
     books.close()
     later = books.usage(UsageReport(Usage(input=10, output=1, cost_usd=0.5))).usage
     assert (later.input, later.output, later.cost_usd) == (11, 4, 3.5)

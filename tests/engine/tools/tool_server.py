@@ -41,7 +41,7 @@ def everything() -> str:
 
 @server.tool(annotations=READS)
 def doze(file: str) -> str:
-    """Say in a file that it has begun, and never come back."""
+    """Record in a file that it has begun, and never return."""
     Path(file).write_text("dozing", encoding="utf-8")
     time.sleep(600)
     return "awake"

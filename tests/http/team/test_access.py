@@ -221,7 +221,7 @@ async def test_strangers_do_not_learn_where_the_database_is_while_it_is_away(
             assert "database cannot be reached" in text
             assert "internal" not in text.replace("INTERNAL", ""), text
             assert "DSN" not in text
-    assert caplog.text.count("db.internal") == 1, "the log says it, and once"
+    assert caplog.text.count("db.internal") == 1, "the log says it once"
 
 
 async def test_a_token_expires(team: TeamServer, monkeypatch: pytest.MonkeyPatch) -> None:

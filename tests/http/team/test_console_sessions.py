@@ -1,4 +1,4 @@
-"""Sessions of a team's console: any server accepts the cookie, and an end is an end everywhere at once."""
+"""Sessions of a team's console: any server accepts the cookie, and a session that ends, ends everywhere at once."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_disabling_a_person_and_ending_their_token_end_their_sessions(
     await second.people.disable("Bob")
     assert (await browser.fetch("GET", "/api/jobs"))[0] == 401
     await second.people.enable("Bob")
-    assert (await browser.fetch("GET", "/api/jobs"))[0] == 200, "it was never ended, only shut out"
+    assert (await browser.fetch("GET", "/api/jobs"))[0] == 200, "it was never ended, only locked out"
 
 
 async def test_a_session_ends_when_it_is_not_used_and_after_seven_days(

@@ -258,7 +258,7 @@ async def test_the_servers_own_machine_and_people_are_not_for_members(team: Team
         question = {"prompt": "x", "model": "gpt-5", **body}
         actual, document = await bob.post("/api/jobs", question)
         assert (actual, body) == (status, body), document
-        assert "ALLOWED_DIRS" not in str(document), "that is no advice for people of a team"
+        assert "ALLOWED_DIRS" not in str(document), "that advice is not for people of a team"
 
 
 # ── MCP ──────────────────────────────────────────────────────────────────────────────────────────────

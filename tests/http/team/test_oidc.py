@@ -132,7 +132,7 @@ async def test_a_code_works_only_with_its_verifier(issuer: Issuer, provider: Oid
 async def test_a_token_that_is_not_for_this_sign_in_is_refused(
     issuer: Issuer, provider: OidcProvider, claims: dict[str, Any], word: str
 ) -> None:
-    now = int(time.time())  # moments are told from now on: the test may run long after it was collected
+    now = int(time.time())  # times are relative to now: the test may run long after it was collected
     moments = {name: now + claims[name] for name in ("exp", "iat", "nbf") if claims.get(name) is not None}
     provider.claims |= claims | moments
     failure = await refusal(issuer, provider)
@@ -202,7 +202,7 @@ async def test_an_issuer_that_is_down_says_so_and_is_asked_again(
     provider.status = 500
     assert (await refusal(issuer, provider)).problem == "provider"
     clock.skipped = FRESH_SECONDS + 1
-    assert await issuer.metadata()  # what it said before still holds
+    assert await issuer.metadata()  # its earlier answer still holds
 
 
 async def test_no_issuer_at_all_says_so() -> None:

@@ -28,7 +28,9 @@ async def test_an_admin_changes_a_person(team: TeamServer) -> None:
     status, person = await patch(admin, "ann", role="read-only", groups=["Ops"])
     assert (status, person["name"], person["role"], person["groups"]) == (200, "Ann", "read-only", ["ops"])
     assert (await ann.post("/api/jobs", {"prompt": "hello", "model": "gpt-5"}))[0] == 403
-    assert (await patch(admin, "Ann", role="member"))[1]["groups"] == ["ops"], "what is not named stays"
+    assert (await patch(admin, "Ann", role="member"))[1]["groups"] == ["ops"], (
+        "fields that are not named stay"
+    )
     assert (await patch(admin, "Ann", disabled=True))[1]["disabled_at"]
     assert not await works(team, team.tokens["Ann"])
     assert (await patch(admin, "Ann", disabled=False))[1]["disabled_at"] is None

@@ -190,7 +190,7 @@ def test_duplicates_are_sent_once(project: Path, caller: Callable[..., Caller]) 
     (project / "a").write_text("text\n")
     (project / "b").symlink_to("a")
     context = ask(caller(), "a", str(project / "a"), "./a", "b", "a{1:1}")
-    assert context.prompt.count("<file ") == 2  # whole, and the range
+    assert context.prompt.count("<file ") == 2  # the whole file, and the range
     assert (context.files, context.ranges) == ((project / "a",), ("",))
 
 

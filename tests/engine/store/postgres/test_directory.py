@@ -40,7 +40,7 @@ async def test_a_person_from_the_first_token_to_the_last(open_store: Open) -> No
         await directory.end_token("ada", laptop.token.id)
     rotation = await directory.rotate("ada", overlap=3600)
     assert await signs_in(directory, rotation.secret)
-    assert await signs_in(directory, ada.secret), "it goes on for an hour"
+    assert await signs_in(directory, ada.secret), "it stays valid for an hour"
     again = await directory.rotate("ada")
     assert [await signs_in(directory, token.secret) for token in (again, rotation, ada)] == [
         True,

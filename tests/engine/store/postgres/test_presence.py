@@ -63,7 +63,7 @@ async def test_a_suspended_owner_keeps_its_connection_and_is_dead_after_the_long
     open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = open_store(), open_store()
-    monkeypatch.setattr("counsel.engine.store.postgres.listener.BEAT", 600)  # it renews no more
+    monkeypatch.setattr("counsel.engine.store.postgres.listener.BEAT", 600)  # it no longer renews
     await theirs.presence.hold("theirs")
     await age(ours, "theirs", presence.DEAD_UNLOCKED + 1)
     assert await ours.presence.dead(ALL) == set()

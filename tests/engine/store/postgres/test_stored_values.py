@@ -51,7 +51,7 @@ async def test_the_largest_answer_and_image_are_read_as_they_were_written(
     store = open_store()
     text = "é0123456789abcde" * (size // 17)
     image = Blob("sha", "image/png", bytes(range(256)) * (size // 256))
-    new = new_job(project="/" + "long-folder/" * 340)  # a path of 4,081 bytes: too long for an index
+    new = new_job(project="/" + "long-folder/" * 340)  # a path of 4,081 bytes, which is too long for an index
     store.put_blobs([image])
     store.submit(new)
     await store.finish(fence(new), completed(new, text, turn=turn(new, text)))
