@@ -34,7 +34,7 @@ def shown_commands(text: str) -> list[list[str]]:
     return commands
 
 
-def mistake(arguments: list[str]) -> str | None:
+def problem_with(arguments: list[str]) -> str | None:
     """Why `counsel` would not accept these arguments; None if it would."""
     command: click.Command = cli
     context = click.Context(cli)
@@ -61,12 +61,12 @@ def test_commands_that_a_page_shows_exist(page: Path) -> None:
     commands = [
         command for command in shown_commands(page.read_text(encoding="utf-8")) if command[:1] != ["stdio"]
     ]
-    assert [(command, wrong) for command in commands if (wrong := mistake(command))] == []
+    assert [(command, wrong) for command in commands if (wrong := problem_with(command))] == []
 
 
 def test_a_command_or_an_option_that_does_not_exist_is_found() -> None:
     page = "```sh\ngit diff | counsel ask 'x' --efort high   # why\ncounsel frobnicate && counsel servers lst\n```\n"
-    assert [mistake(command) for command in shown_commands(page)] == [
+    assert [problem_with(command) for command in shown_commands(page)] == [
         "no option --efort",
         "no command frobnicate",
         "no command lst",

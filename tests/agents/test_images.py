@@ -81,10 +81,10 @@ def test_an_image_type_that_agents_do_not_support_is_refused(tmp_path: Path) -> 
 
 
 def test_a_project_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object, **__: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr(Path, "mkdir", refused)
+    monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(FileNotAllowed, match="could not be stored") as excinfo:
         keep(tmp_path, IMAGE)
     assert excinfo.value.fields["file"] == str(tmp_path)

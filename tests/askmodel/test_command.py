@@ -89,12 +89,14 @@ def test_the_command_and_its_client(serve: Serve, fake_process: FakeProcess) -> 
     fake_process.script(text="good1 good2 good3")
     reports: list[str] = []
 
-    def hear(piece: str, at: int) -> None:
+    def collect_piece(piece: str, at: int) -> None:
         pieces[:] = ["".join(pieces)[:at], piece]
         fake_process.open_gate("fail")
 
     pieces.clear()
-    again = client.ask("auto", "hello", on_partial=hear, on_restart=lambda why: reports.append(why["reason"]))
+    again = client.ask(
+        "auto", "hello", on_partial=collect_piece, on_restart=lambda why: reports.append(why["reason"])
+    )
     assert ("".join(pieces), again.text, reports) == (again.text, "good1 good2 good3", ["failed"])
     with pytest.raises(AskError) as excinfo:
         client.ask("no-such-model", "hello")

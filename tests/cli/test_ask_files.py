@@ -43,7 +43,7 @@ def ask(person: User, *arguments: str) -> Output:
     return person.run("--standalone", "-m", "gpt-5", *arguments)
 
 
-def sent(fake: FakeProcess) -> list[str]:
+def sent_files(fake: FakeProcess) -> list[str]:
     """The names of the files that the vendor received."""
     return [name for call in fake.calls for name in re.findall(r'<file path="([^"]+)"', call["text"])]
 
@@ -54,13 +54,13 @@ def test_a_path_of_the_same_repository_is_sent_from_a_subfolder(
     monkeypatch.chdir(person.project / "src/deep")
     result = ask(person, "Why?", "-f", "../a.py", "-f", "../../top.md")
     assert result.code == 0, result.err
-    assert sent(fake_process) == ["src/a.py", "top.md"]
+    assert sent_files(fake_process) == ["src/a.py", "top.md"]
 
 
 def test_a_typed_path_outside_is_sent(person: User, fake_process: FakeProcess) -> None:
     result = ask(person, "Why?", "-f", str(person.home / "elsewhere.txt"), "-f", "~/elsewhere.txt")
     assert result.code == 0, result.err
-    assert sent(fake_process) == [str(person.home / "elsewhere.txt")]
+    assert sent_files(fake_process) == [str(person.home / "elsewhere.txt")]
 
 
 def test_a_link_of_the_project_that_leads_out_is_not_consent(person: User, fake_process: FakeProcess) -> None:
@@ -93,7 +93,7 @@ def test_a_secret_needs_its_own_option(person: User, fake_process: FakeProcess) 
     assert fake_process.calls == []
     result = ask(person, "Why?", "-f", ".env", "--allow-secret")
     assert result.code == 0, result.err
-    assert sent(fake_process) == [".env"]
+    assert sent_files(fake_process) == [".env"]
 
 
 def test_a_folder_is_sent_without_what_does_not_belong_in_a_question(
@@ -116,7 +116,7 @@ def test_a_folder_is_sent_without_what_does_not_belong_in_a_question(
     os.mkfifo(src / "pipe")
     result = ask(person, "Why?", "-f", "src", "--allow-secret")
     assert result.code == 0, result.err
-    assert sent(fake_process) == ["src/a.py", "src/deep/b.py", "src/deep/notes.md", "src/keep/.gitignore", "src/keep/debug.log"]  # fmt: skip
+    assert sent_files(fake_process) == ["src/a.py", "src/deep/b.py", "src/deep/notes.md", "src/keep/.gitignore", "src/keep/debug.log"]  # fmt: skip
     lines = [line for line in result.err.splitlines() if line.startswith("left out: ")]
     assert "left out: src/build, src/debug.log (ignored by .gitignore)" in lines
     assert "left out: src/out, src/outside (a link that leads out of the folder)" in lines
@@ -131,13 +131,13 @@ def test_a_pattern_is_sent(person: User, fake_process: FakeProcess) -> None:
     write(person.project / "src/.hidden.py", "HIDDEN\n")
     result = ask(person, "Why?", "-f", "src/**/*.py", "-f", "*.md", "-f", "src/deep/*.m[cd]{1:1}")
     assert result.code == 0, result.err
-    assert sent(fake_process) == ["src/a.py", "src/deep/b.py", "top.md", "src/deep/notes.md"]
+    assert sent_files(fake_process) == ["src/a.py", "src/deep/b.py", "top.md", "src/deep/notes.md"]
 
 
 def test_several_paths_may_follow_one_option(person: User, fake_process: FakeProcess) -> None:
     result = ask(person, "-f", "src/a.py", "top.md", "src/deep/b.py{1:1}", "Why does it fail?")
     assert result.code == 0, result.err
-    assert sent(fake_process) == ["src/a.py", "top.md", "src/deep/b.py"]
+    assert sent_files(fake_process) == ["src/a.py", "top.md", "src/deep/b.py"]
     assert fake_process.calls[0]["text"].startswith("Why does it fail?")
 
 
@@ -147,7 +147,7 @@ def test_a_file_whose_name_has_the_signs_of_a_pattern_is_that_file(
     write(person.project / "[id].tsx", "PAGE\n")
     result = ask(person, "Why?", "-f", "[id].tsx")
     assert result.code == 0, result.err
-    assert sent(fake_process) == ["[id].tsx"]
+    assert sent_files(fake_process) == ["[id].tsx"]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def job_with_answer(number: int = 1, **fields: Any) -> Callable[[Store], Corouti
     return work
 
 
-def everything(
+def everything_of(
     job: str = "job_1", conversation: str = "conversation"
 ) -> Callable[[Store], Coroutine[Any, Any, Any]]:
     async def work(store: Store) -> Any:
@@ -97,7 +97,7 @@ def added_counts(document: Any) -> list[int]:
 
 def test_a_history_is_the_same_in_the_database(person: User, url: str) -> None:
     in_file(person.counsel_home, job_with_answer(title="half an emoji \ud83d"))
-    read_all = everything()
+    read_all = everything_of()
     source = in_file(person.counsel_home, read_all)
     preview = person.json("import", "--dry-run")
     assert added_counts(preview) == [1, 2, 1, 1, 1]

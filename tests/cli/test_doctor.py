@@ -47,7 +47,7 @@ def levels(findings: list[Finding]) -> dict[str, str]:
     return {finding.what: finding.level for finding in findings}
 
 
-def only(findings: list[Finding], level: str) -> Finding:
+def only_finding(findings: list[Finding], level: str) -> Finding:
     (matches,) = (finding for finding in findings if finding.level == level)
     assert matches.todo
     return matches
@@ -56,7 +56,7 @@ def only(findings: list[Finding], level: str) -> Finding:
 def test_a_fresh_install_has_no_problem_and_says_what_to_do(env: dict[str, str]) -> None:
     findings = examine(env)
     assert checks.worst(findings) == "warn"
-    assert only(findings, "warn").what == "no provider has a key"
+    assert only_finding(findings, "warn").what == "no provider has a key"
     assert {finding.area for finding in findings} == set(checks.CHECKS) - {"settings", "budgets"}
 
 
@@ -93,13 +93,13 @@ def test_a_key_is_named_by_its_source_alone(env: dict[str, str]) -> None:
 
 def test_a_malformed_key_is_a_warning_that_does_not_show_it(env: dict[str, str]) -> None:
     findings = examine(env, "providers", ANTHROPIC_API_KEY="my-password")
-    assert "ANTHROPIC_API_KEY" in only(findings, "warn").what
+    assert "ANTHROPIC_API_KEY" in only_finding(findings, "warn").what
     assert "my-password" not in repr(findings)
 
 
 def test_a_bad_row_of_the_users_catalog_is_a_problem(env: dict[str, str]) -> None:
     (Path(env["COUNSEL_HOME"]) / "config.toml").write_text("[providers.mine]\nwire = 'nonsense'\n")
-    assert "mine" in only(examine(env, "models"), "problem").what
+    assert "mine" in only_finding(examine(env, "models"), "problem").what
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────
@@ -116,7 +116,7 @@ def test_an_entry_of_the_order_that_matches_no_model_is_a_warning(env: dict[str,
 
 def test_a_folder_open_to_others_is_a_problem(env: dict[str, str]) -> None:
     Path(env["COUNSEL_HOME"]).chmod(0o755)
-    result = only(examine(env, "home"), "problem")
+    result = only_finding(examine(env, "home"), "problem")
     assert "755" in result.what
     assert result.todo == f"chmod 700 '{env['COUNSEL_HOME']}'"
 
@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_written_is_a_problem(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
-    assert "is not writable" in only(examine(env, "home"), "problem").what
+    assert "is not writable" in only_finding(examine(env, "home"), "problem").what
 
 
 def database(env: dict[str, str]) -> Path:
@@ -175,14 +175,14 @@ def test_a_damaged_database_is_a_problem(env: dict[str, str], where: int) -> Non
     data = bytearray(path.read_bytes())
     data[where : where + 3000] = b"\xee" * 3000
     path.write_bytes(data)
-    assert "damaged" in only(examine(env, "database"), "problem").what
+    assert "damaged" in only_finding(examine(env, "database"), "problem").what
 
 
 def test_a_database_of_a_newer_counsel_is_a_problem(env: dict[str, str]) -> None:
     with closing(sqlite3.connect(database(env))) as connection, connection:
         connection.execute("PRAGMA user_version=9999")
     connection.close()
-    assert "newer counsel" in only(examine(env, "database"), "problem").what
+    assert "newer counsel" in only_finding(examine(env, "database"), "problem").what
 
 
 def test_a_database_that_takes_too_long_is_not_waited_for(
@@ -284,7 +284,7 @@ def test_a_local_model_is_running_only_if_it_listens(env: dict[str, str]) -> Non
 @pytest.mark.parametrize("order", ["nosuch", "grok", "codex", "nosuch,grok"])
 def test_an_order_without_a_usable_model_is_a_problem(env: dict[str, str], order: str) -> None:
     """auto does not fall back to its own order."""
-    problem = only(examine(env, "models", COUNSEL_AUTO_ORDER=order, OPENAI_API_KEY=KEY), "problem")
+    problem = only_finding(examine(env, "models", COUNSEL_AUTO_ORDER=order, OPENAI_API_KEY=KEY), "problem")
     assert "`auto` cannot answer" in problem.what
     assert "COUNSEL_AUTO_ORDER" in problem.what
 
@@ -302,7 +302,7 @@ def test_a_provider_without_models_in_the_order_is_named(env: dict[str, str]) ->
 
 def test_a_bad_alias_is_a_problem(env: dict[str, str]) -> None:
     (Path(env["COUNSEL_HOME"]) / "config.toml").write_text('aliases.opus = "nonsense"\n')
-    assert "'opus'" in only(examine(env, "models"), "problem").what
+    assert "'opus'" in only_finding(examine(env, "models"), "problem").what
 
 
 @pytest.mark.parametrize("columns", [80, 140])
@@ -358,7 +358,7 @@ def test_an_agents_file_that_cannot_be_read_is_named(env: dict[str, str], tmp_pa
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text('model = "x\n')
     os.utime(tmp_path / ".codex/config.toml", (1e9, 1e9))  # long ago: nobody waits for its writer
-    result = only(examine(env, "setup"), "warn")
+    result = only_finding(examine(env, "setup"), "warn")
     assert result.what.count("config.toml") == 1
     assert "line 1" in result.what
 
@@ -366,13 +366,13 @@ def test_an_agents_file_that_cannot_be_read_is_named(env: dict[str, str], tmp_pa
 def test_a_check_that_breaks_is_a_finding_and_hides_nothing(
     env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_caller: Any) -> Iterator[Any]:
+    def break_down(_caller: Any) -> Iterator[Any]:
         yield from ()
         raise RuntimeError(f"with {KEY}")
 
-    monkeypatch.setitem(checks.CHECKS, "home", broken)
+    monkeypatch.setitem(checks.CHECKS, "home", break_down)
     findings = examine(env)
-    assert "RuntimeError" in only(findings, "problem").what
+    assert "RuntimeError" in only_finding(findings, "problem").what
     assert KEY not in repr(findings)
     assert findings[-1].area == [*checks.CHECKS][-1]
 
@@ -410,7 +410,7 @@ async def test_a_refused_key_is_a_problem_that_does_not_show_it(
 ) -> None:
     fake_api.keys = set(KEYS.values()) - {KEY}
     findings = await doctor_online.reach(online(env, fake_api))
-    result = only(findings, "problem")
+    result = only_finding(findings, "problem")
     assert result.what == "OpenAI: the key is not accepted"
     assert KEY not in repr(findings)
 
@@ -422,7 +422,7 @@ async def test_a_provider_that_is_not_there_is_a_problem_and_the_others_are_reac
         listener.bind(("127.0.0.1", 0))
         dead = f"http://127.0.0.1:{listener.getsockname()[1]}"
         findings = await doctor_online.reach(online(env, fake_api, ANTHROPIC_BASE_URL=dead))
-    assert only(findings, "problem").what.startswith("Anthropic: ")
+    assert only_finding(findings, "problem").what.startswith("Anthropic: ")
     assert [finding.level for finding in findings].count("ok") == 3
 
 
@@ -542,7 +542,7 @@ def test_an_emptied_database_is_no_sound_one(env: dict[str, str]) -> None:
     path = database(env)
     with path.open("w"):
         pass
-    assert "it is empty" in only(examine(env, "database"), "problem").what
+    assert "it is empty" in only_finding(examine(env, "database"), "problem").what
 
 
 def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -555,7 +555,7 @@ def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: 
 
 def test_a_budget_of_an_unknown_provider_limits_nothing_and_is_named(env: dict[str, str]) -> None:
     findings = examine(env, "budgets", COUNSEL_BUDGET_DAY_OPENIA="2", COUNSEL_BUDGET_MONTH_OPENAI="9")
-    warning = only(findings, "warn")
+    warning = only_finding(findings, "warn")
     assert warning.what == "the day's budget for openia limits nothing: there is no such provider"
     assert "openai" in warning.todo
     assert len(findings) == 1

@@ -139,7 +139,7 @@ def test_a_backup_that_does_not_fit_leaves_nothing(
     file, undo_log = tmp_path / "a.json", UndoLog(home)
     file.write_text('{"b": 2}')
 
-    def elsewhere(*_: object) -> None:
+    def fail_to_link(*_: object) -> None:
         raise OSError(errno.EXDEV, "another file system")
 
     write_all = disk._write_all
@@ -150,7 +150,7 @@ def test_a_backup_that_does_not_fit_leaves_nothing(
             raise OSError(errno.ENOSPC, "no space")
         write_all(file, data[4:])
 
-    monkeypatch.setattr(os, "link", elsewhere)
+    monkeypatch.setattr(os, "link", fail_to_link)
     monkeypatch.setattr(disk, "_write_all", full)
     with pytest.raises(CounselError, match=r"backups.*the disk is full"):
         apply(undo_log, put(file, "a"))

@@ -132,12 +132,12 @@ def test_undo_knows_what_was_written_in_the_middle(
     undo_log = UndoLog(home)
     sync, theirs = disk.sync_file, iter(['{"theirs": true}'])
 
-    def meanwhile(path: Path) -> None:
+    def sync_and_overwrite(path: Path) -> None:
         sync(path)
         if text := next(theirs, None):
             file.write_text(text)
 
-    monkeypatch.setattr(disk, "sync_file", meanwhile)
+    monkeypatch.setattr(disk, "sync_file", sync_and_overwrite)
     apply(undo_log, put(file, "a"))
     assert file.read_text() == '{"theirs": true, "a": 1}'
     undo_log.undo()

@@ -95,7 +95,7 @@ class Elsewhere(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def elsewhere() -> Iterator[Any]:
+def other_site() -> Iterator[Any]:
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
     server.cookies = []
     thread = threading.Thread(target=server.serve_forever)
@@ -138,7 +138,7 @@ TRIES = """async (url) => {
 
 def test_a_page_on_another_port_of_this_machine_gets_nothing(console: Console) -> None:
     expect_signed_in(console.page)
-    with elsewhere() as server:
+    with other_site() as server:
         page = console.page.context.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/")
         results = page.evaluate(TRIES, console.url)
@@ -158,7 +158,7 @@ def test_a_page_on_another_port_of_this_machine_gets_nothing(console: Console) -
 
 def test_the_console_cannot_be_framed(console: Console) -> None:
     expect_signed_in(console.page)
-    with elsewhere() as server:
+    with other_site() as server:
         page = console.page.context.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/")
         page.evaluate(

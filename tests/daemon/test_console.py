@@ -31,13 +31,13 @@ async def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 @contextmanager
-def taken() -> Iterator[int]:
+def port_in_use() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
 def free() -> int:
-    with taken() as port:
+    with port_in_use() as port:
         return port
 
 
@@ -74,13 +74,13 @@ async def test_a_console_opens_once_and_its_port_is_remembered(
 async def test_a_port_that_is_wanted_exactly_and_taken_is_refused(
     console: DaemonConsole, tmp_path: Path
 ) -> None:
-    with taken() as port, pytest.raises(ConfigInvalid):
+    with port_in_use() as port, pytest.raises(ConfigInvalid):
         await console.open({}, tmp_path, port)
     assert not console.in_use
 
 
 async def test_the_last_port_is_used_only_if_it_is_free(console: DaemonConsole, tmp_path: Path) -> None:
-    with taken() as port:
+    with port_in_use() as port:
         console._file.write_text(json.dumps({"port": port, "at": time.time(), "open": True, "project": "/"}))
         reply = await console.open({}, tmp_path)
         assert reply["port"] != port

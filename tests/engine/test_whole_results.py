@@ -21,15 +21,15 @@ _VOLATILE = (
 )
 
 
-def steady(value: Any) -> Any:
+def without_varying_values(value: Any) -> Any:
     """The document without values that differ between runs: ids, times and durations."""
     if isinstance(value, dict):
         return {
-            key: "DURATION" if key in {"elapsed_seconds", "response_time_ms", "response_time", "total_response_time"} else steady(item)
+            key: "DURATION" if key in {"elapsed_seconds", "response_time_ms", "response_time", "total_response_time"} else without_varying_values(item)
             for key, item in value.items()
         }  # fmt: skip
     if isinstance(value, list):
-        return [steady(item) for item in value]
+        return [without_varying_values(item) for item in value]
     if isinstance(value, str):
         for pattern, word in _VOLATILE:
             value = pattern.sub(word, value)
@@ -70,7 +70,7 @@ async def test_a_chat_says_all_about_its_answer(
 ) -> None:
     fake_api.script(text="Hi there.", usage=USAGE)
     _, result = await chat(engine, caller())
-    assert steady(result) == CHAT
+    assert without_varying_values(result) == CHAT
 
 
 async def test_a_finished_chats_status_holds_its_result_and_its_history(
@@ -81,7 +81,7 @@ async def test_a_finished_chats_status_holds_its_result_and_its_history(
     status = (await engine.status(job, full_history=True)).to_json()["content"]
     assert status["id"] == result["continuation"]["id"]
     assert status["job_id"] == job
-    assert steady(status) == {
+    assert without_varying_values(status) == {
         "id": "conv_ID",
         "job_id": "job_ID",
         "status": "completed",
@@ -149,7 +149,7 @@ async def test_a_consensus_counts_both_rounds_of_each_model(
     notice, _, answers = result.pop("content").partition("\n\n")
     assert notice.startswith("⚠ sonnet failed in the first round: [AUTHENTICATION_FAILED]")
     assert answers == "## gpt-5\n\nBetter.\n\n## gemini-2.5-flash\n\nBetter."
-    assert steady(result) == {
+    assert without_varying_values(result) == {
         "status": "consensus_partial",
         "models_consulted": 3,
         "successful_initial_responses": 2,

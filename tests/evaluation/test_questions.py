@@ -20,18 +20,18 @@ def write_file(tmp_path: Path, *lines: object) -> Path:
     return path
 
 
-def good(**fields: object) -> dict[str, object]:
+def valid_question(**fields: object) -> dict[str, object]:
     return {"question": "2 + 2?", "choices": ["3", "4"], "answer": "4", **fields}
 
 
 def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_path: Path) -> None:
     path = write_file(
         tmp_path,
-        good(),
+        valid_question(),
         "",
-        good(id="sums", answer="b"),
-        good(choices=["b", "a"], answer="a"),
-        good(choices=["3", " 4"], answer=" 4 "),
+        valid_question(id="sums", answer="b"),
+        valid_question(choices=["b", "a"], answer="a"),
+        valid_question(choices=["3", " 4"], answer=" 4 "),
     )
     assert questions.read(path) == [
         Question("1", "2 + 2?", ("3", "4"), "4"),
@@ -48,23 +48,23 @@ def test_answers_are_choices_or_their_letters_and_empty_lines_do_not_count(tmp_p
         ("{", "line 2: not JSON"),
         ("[" * 100_000, "line 2: not JSON"),
         ("[1]", "line 2: not a JSON object"),
-        (good(question=" "), '"question" is missing'),
-        (good(choices="ab"), '"choices" is not a list'),
-        (good(choices=["4", ""]), '"choices" is not a list'),
-        (good(choices=["4"]), "needs 2 to 20 strings"),
-        (good(choices=["4", "4"]), "'4' appears twice"),
-        (good(choices=["a", "A"], answer="a"), "'a' appears twice"),
-        (good(choices=["a", "a "], answer="a"), "'a' appears twice"),
-        (good(answer="5"), "not one of the choices: '5'"),
-        (good(answer="c"), "not one of the choices"),
-        (good(answer="3 or 4"), "not one of the choices: '3 or 4'"),
-        (good(answer=4), "not one of the choices"),
-        (good(id="1"), "the id '1' is used twice"),
+        (valid_question(question=" "), '"question" is missing'),
+        (valid_question(choices="ab"), '"choices" is not a list'),
+        (valid_question(choices=["4", ""]), '"choices" is not a list'),
+        (valid_question(choices=["4"]), "needs 2 to 20 strings"),
+        (valid_question(choices=["4", "4"]), "'4' appears twice"),
+        (valid_question(choices=["a", "A"], answer="a"), "'a' appears twice"),
+        (valid_question(choices=["a", "a "], answer="a"), "'a' appears twice"),
+        (valid_question(answer="5"), "not one of the choices: '5'"),
+        (valid_question(answer="c"), "not one of the choices"),
+        (valid_question(answer="3 or 4"), "not one of the choices: '3 or 4'"),
+        (valid_question(answer=4), "not one of the choices"),
+        (valid_question(id="1"), "the id '1' is used twice"),
     ],
 )
 def test_a_line_that_is_wrong_is_named(tmp_path: Path, line: object, problem: str) -> None:
     with pytest.raises(CounselError, match=r"questions\.jsonl, line 2") as failure:
-        questions.read(write_file(tmp_path, good(), line))
+        questions.read(write_file(tmp_path, valid_question(), line))
     assert problem in failure.value.message
     assert '"question"' in (failure.value.hint or "")
 

@@ -100,8 +100,8 @@ async def test_each_question_is_a_job_of_its_own() -> None:
 
 
 async def test_each_may_spend_its_share_of_what_is_left() -> None:
-    broken = UpstreamError("It broke.", cost_usd=0.5)
-    engine = Engine(result_of(1.0), result_of(None), broken, result_of(100.0))
+    upstream_error = UpstreamError("It broke.", cost_usd=0.5)
+    engine = Engine(result_of(1.0), result_of(None), upstream_error, result_of(100.0))
     await evaluate(engine, max_cost=4.0, at_once=2, count=5)
     shares = [request.max_cost_usd for request in engine.requests]
     assert shares[0] == 2.0
@@ -202,15 +202,17 @@ async def test_a_budget_that_is_used_up_ends_it() -> None:
 
 
 async def test_three_failures_in_a_row_end_it_and_fewer_do_not() -> None:
-    def broken() -> CounselError:
+    def upstream_error() -> CounselError:
         return UpstreamError("It broke.")
 
     evaluation, result = await evaluate(
-        Engine(broken(), broken(), result_of(), broken(), broken(), result_of())
+        Engine(
+            upstream_error(), upstream_error(), result_of(), upstream_error(), upstream_error(), result_of()
+        )
     )
     assert evaluation.stop_reason is None
     assert len(result) == 6
-    evaluation, result = await evaluate(Engine(broken(), broken(), last := broken()))
+    evaluation, result = await evaluate(Engine(upstream_error(), upstream_error(), last := upstream_error()))
     assert evaluation.stop_reason is last
     assert len(result) == 3
 

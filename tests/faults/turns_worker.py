@@ -17,7 +17,7 @@ from counsel.engine.engine import open_engine
 from counsel.requests import ChatRequest
 
 
-def starve() -> None:
+def use_up_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     with contextlib.suppress(OSError):
         while True:
@@ -31,7 +31,7 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     lines = loop.run_in_executor(None, sys.stdin.readline)
     if sys.argv[1:] == ["starve"]:
-        starve()
+        use_up_descriptors()
     print("ready", flush=True)
     while line := await lines:
         lines = loop.run_in_executor(None, sys.stdin.readline)

@@ -106,18 +106,18 @@ def test_each_request_of_a_batch_is_answered() -> None:
 
 
 def test_progress_grows_across_daemons() -> None:
-    def told(progress: Progress, number: float) -> float:
+    def adjusted_progress(progress: Progress, number: float) -> float:
         message: dict[str, Any] = {"params": {"progress": number}}
         line = progress.adjusted(b"as it came", message)
         assert (line == b"as it came") == (progress.offset == 0)
         return float(message["params"]["progress"])
 
     progress = Progress()
-    assert [told(progress, number) for number in (1, 2)] == [1, 2]
+    assert [adjusted_progress(progress, number) for number in (1, 2)] == [1, 2]
     progress.restart()
-    assert [told(progress, number) for number in (1, 3)] == [3, 5]
+    assert [adjusted_progress(progress, number) for number in (1, 3)] == [3, 5]
     progress.restart()
-    assert told(progress, 1) == 6
+    assert adjusted_progress(progress, 1) == 6
 
 
 # ── notes ────────────────────────────────────────────────────────────────────────────────────────────

@@ -61,9 +61,9 @@ class Browser:
         async with self.http.request(
             method, path, json=body, headers=base, allow_redirects=False
         ) as response:
-            raw = await response.read()
+            content = await response.read()
             is_json = response.content_type == "application/json"
-            return response.status, json.loads(raw) if is_json else raw, response.headers
+            return response.status, json.loads(content) if is_json else send_raw, response.headers
 
     async def sign_in(self, key: str | None = None, **headers: str) -> int:
         status, _, answer = await self.send(
@@ -170,7 +170,7 @@ async def test_a_page_that_was_built_again_is_served_without_a_restart(browser: 
     assert await browser.status("/assets/new-1.js") == 200
 
 
-async def raw(port: int, request: str) -> str:
+async def send_raw(port: int, request: str) -> str:
     """Bytes as they are: clients resolve `..` themselves."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"{request}\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
@@ -197,7 +197,7 @@ async def raw(port: int, request: str) -> str:
     ],
 )
 async def test_nothing_outside_the_built_files_has_a_name(browser: Browser, path: str) -> None:
-    answer = await raw(browser.port, f"GET {path} HTTP/1.1")
+    answer = await send_raw(browser.port, f"GET {path} HTTP/1.1")
     assert answer.split()[1] in {"400", "401", "404"}
     assert "not for you" not in answer
     assert "root:" not in answer

@@ -66,7 +66,7 @@ async def state(api: Api) -> str:
     return str((await api.get("/api/embedded-model"))[1]["state"])
 
 
-async def settled(api: Api) -> Any:
+async def wait_until_installed(api: Api) -> Any:
     async def holds() -> bool:
         return await state(api) != "installing"
 
@@ -109,7 +109,7 @@ async def test_a_download_that_fails_says_why_and_can_be_tried_again(api: Api) -
     assert (row["available"], row["embedded"]) == (False, True)
     for _ in range(2):
         assert (await api.post("/api/embedded-model"))[1]["state"] == "installing"
-        document = await settled(api)
+        document = await wait_until_installed(api)
         assert (document["state"], document["error"]["code"]) == ("failed", "PROVIDER_UNAVAILABLE")
         assert document["error"]["hint"]
     status, failure = await api.post("/api/jobs", {"prompt": "hello", "model": "smollm2"})

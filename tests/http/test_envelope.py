@@ -15,7 +15,7 @@ from counsel.http.envelope import Bodies, RefusedRequest
 META = {META_VERSION: "2026-07-28", META_CAPABILITIES: {}}
 
 
-def arriving(*parts: bytes, disconnect: bool = False) -> Callable[[], Awaitable[dict[str, Any]]]:
+def receiving(*parts: bytes, disconnect: bool = False) -> Callable[[], Awaitable[dict[str, Any]]]:
     messages: list[dict[str, Any]] = [
         {"type": "http.request", "body": part, "more_body": number < len(parts) - 1 or disconnect}
         for number, part in enumerate(parts)
@@ -32,21 +32,21 @@ def arriving(*parts: bytes, disconnect: bool = False) -> Callable[[], Awaitable[
 
 async def test_a_body_is_received_in_parts() -> None:
     bodies = Bodies()
-    assert await bodies.message({}, arriving(b'{"a"', b": 1}")) == {"a": 1}
-    assert await bodies.raw(arriving(b"12", b"345"), 5) == b"12345"
-    assert bytes(await bodies.raw_or_none(arriving(b"12", b"345"), 5) or b"") == b"12345"
+    assert await bodies.message({}, receiving(b'{"a"', b": 1}")) == {"a": 1}
+    assert await bodies.raw(receiving(b"12", b"345"), 5) == b"12345"
+    assert bytes(await bodies.raw_or_none(receiving(b"12", b"345"), 5) or b"") == b"12345"
     assert bodies._bytes == 0
 
 
 async def test_a_body_beyond_its_limit_is_refused_or_received_to_its_end() -> None:
     bodies = Bodies()
     with pytest.raises(RefusedRequest) as error:
-        await bodies.raw(arriving(b"12", b"345"), 4)
+        await bodies.raw(receiving(b"12", b"345"), 4)
     assert error.value.status == 413
-    long = arriving(b"12", b"345", b"6", b"7")
+    long = receiving(b"12", b"345", b"6", b"7")
     assert await bodies.raw_or_none(long, 4) is None
     assert long.left == []  # type: ignore[attr-defined]
-    assert await bodies.raw_or_none(arriving(b"12345"), 4) is None
+    assert await bodies.raw_or_none(receiving(b"12345"), 4) is None
     assert bodies._bytes == 0
 
 
@@ -56,29 +56,29 @@ async def test_a_body_beyond_its_limit_is_refused_or_received_to_its_end() -> No
 async def test_a_declared_length_is_refused_before_anything_is_read(length: int, is_refused: bool) -> None:
     headers = {b"content-length": str(length)}
     if not is_refused:
-        assert await Bodies().message(headers, arriving(b"{}")) == {}
+        assert await Bodies().message(headers, receiving(b"{}")) == {}
         return
     with pytest.raises(RefusedRequest) as error:
-        await Bodies().message(headers, arriving())
+        await Bodies().message(headers, receiving())
     assert (error.value.status, str(error.value)) == (413, "The body is larger than 64 MiB")
 
 
 async def test_all_bodies_together_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(envelope, "MOST_BODIES", 10)
     bodies = Bodies()
-    assert await bodies.raw(arriving(b"x" * 10), 100) == b"x" * 10
+    assert await bodies.raw(receiving(b"x" * 10), 100) == b"x" * 10
     with pytest.raises(RefusedRequest) as error:
-        await bodies.raw(arriving(b"x" * 6, b"y" * 5), 100)
+        await bodies.raw(receiving(b"x" * 6, b"y" * 5), 100)
     assert (error.value.status, error.value.error.code) == (503, -32000)
-    assert await bodies.raw(arriving(b"x" * 10), 100)  # what was refused no longer counts
+    assert await bodies.raw(receiving(b"x" * 10), 100)  # what was refused no longer counts
 
 
 async def test_a_body_that_does_not_arrive_or_is_no_json_is_refused() -> None:
     with pytest.raises(RefusedRequest) as error:
-        await Bodies().message({}, arriving(b"{", disconnect=True))
+        await Bodies().message({}, receiving(b"{", disconnect=True))
     assert (error.value.status, error.value.error.code) == (400, -32600)
     with pytest.raises(RefusedRequest) as error:
-        await Bodies().message({}, arriving(b"{"))
+        await Bodies().message({}, receiving(b"{"))
     assert (error.value.status, error.value.error.code) == (400, -32700)
 
 

@@ -42,11 +42,11 @@ def url(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_cached_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "KEEP", 0.0)
 
 
-async def ready(api: Api) -> tuple[int, list[str]]:
+async def readiness(api: Api) -> tuple[int, list[str]]:
     async with api.session.get("/ready", headers={"Authorization": ""}) as answer:
         document = await answer.json()
         assert document["status"] == ("ready" if answer.status == 200 else "not_ready")
@@ -61,24 +61,24 @@ def team(folder: Path, url: str) -> Path:
 
 async def test_a_server_is_ready_and_anybody_may_ask(tmp_path: Path, fake_api: FakeAPI) -> None:
     async with api_client.in_process(tmp_path, fake_api) as api:
-        assert await ready(api) == (200, [])
+        assert await readiness(api) == (200, [])
 
 
 async def test_a_server_whose_database_is_away_is_alive_but_not_ready(
     tmp_path: Path, fake_api: FakeAPI, postgres_server: PostgresServer, url: str
 ) -> None:
     async with api_client.in_process(team(tmp_path, url), fake_api) as api:
-        assert await ready(api) == (200, [])
+        assert await readiness(api) == (200, [])
         import psycopg  # optional where these tests are skipped
 
         with psycopg.connect(url, autocommit=True) as database:
             database.execute("UPDATE counsel.migrations SET works_for = 1000, version = version + 1000")
-            assert await ready(api) == (503, ["schema"])
+            assert await readiness(api) == (503, ["schema"])
             database.execute("UPDATE counsel.migrations SET works_for = 1, version = version - 1000")
-        assert await ready(api) == (200, [])
+        assert await readiness(api) == (200, [])
         await asyncio.to_thread(postgres_server.stop)
         try:
-            status, reasons = await ready(api)
+            status, reasons = await readiness(api)
             async with api.session.get("/health") as alive:
                 assert alive.status == 200
         finally:
@@ -104,19 +104,19 @@ async def test_a_queue_that_stands_still_is_reported_but_takes_no_server_out(
 
         with psycopg.connect(url, autocommit=True) as database:
             database.execute("UPDATE counsel.jobs SET created = created - 100")
-            assert await ready(api) == (200, [])  # it runs
+            assert await readiness(api) == (200, [])  # it runs
             database.execute(
                 "INSERT INTO counsel.jobs (id, tool, conversation, turn, status, background, created, owner, attempt, "
                 "fingerprint, caller, task, models, images, total, keep_days) "
                 "SELECT 'job_waits', tool, 'other', 1, status, TRUE, created, '', 1, 'none', caller, task, models, "
                 "images, total, keep_days FROM counsel.jobs"
             )
-            assert await ready(api) == (200, ["queue"])
+            assert await readiness(api) == (200, ["queue"])
             database.execute(
                 "UPDATE counsel.jobs SET conversation = (SELECT conversation FROM counsel.jobs "
                 "WHERE id != 'job_waits'), turn = 99 WHERE id = 'job_waits'"
             )
-            assert await ready(api) == (200, [])  # it waits for its turn
+            assert await readiness(api) == (200, [])  # it waits for its turn
             database.execute("DELETE FROM counsel.jobs WHERE id = 'job_waits'")
         fake_api.open_gate("never")
 
@@ -197,25 +197,25 @@ async def test_the_metrics_token_opens_metrics_and_nothing_else(tmp_path: Path) 
             assert answer.status == 401
 
 
-def used(provider: str, model: str, code: str = "") -> UsageRecord:
+def usage_record(provider: str, model: str, code: str = "") -> UsageRecord:
     return UsageRecord(0.0, "job", "chat", provider, model, "test", 1500, code, 1, 2, 0, 0, 0, 0.5, "/p")
 
 
 def test_names_that_people_choose_do_not_make_series_without_end() -> None:
     metrics = CallMetrics()
     for number in range(3 * MOST_MODELS):
-        metrics.called(used("openrouter", f"model {number}"), f"person {number}")
+        metrics.called(usage_record("openrouter", f"model {number}"), f"person {number}")
     assert len(metrics.models) == MOST_MODELS + 1
     assert metrics.models["openrouter", OTHER].calls == 2 * MOST_MODELS
     assert len(metrics.people) == MOST_PEOPLE + 1
     assert metrics.people[OTHER].calls == 3 * MOST_MODELS - MOST_PEOPLE
-    metrics.called(used("a provider of the user's", "x", "TIMEOUT"), None)
+    metrics.called(usage_record("a provider of the user's", "x", "TIMEOUT"), None)
     assert set(metrics.seconds) == {"openrouter", OTHER}
 
 
 def test_names_are_escaped() -> None:
     metrics = CallMetrics()
-    metrics.called(used('a"b\\c\nd', "m"), None)
+    metrics.called(usage_record('a"b\\c\nd', "m"), None)
     text = "\n".join(line for family in prometheus._process_calls(metrics) for line in family) + "\n"
     assert families(text)["counsel_calls"].samples[0].labels["provider"] == 'a"b\\c\nd'
 

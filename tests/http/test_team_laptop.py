@@ -49,12 +49,12 @@ class Team:
 
 @pytest.fixture
 async def team(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Team]:
-    async with joined(tmp_path, fake_api) as new_team:
+    async with joined_laptop(tmp_path, fake_api) as new_team:
         yield new_team
 
 
 @asynccontextmanager
-async def joined(folder: Path, fake: FakeAPI, **server_env: str) -> AsyncIterator[Team]:
+async def joined_laptop(folder: Path, fake: FakeAPI, **server_env: str) -> AsyncIterator[Team]:
     own = {"OPENAI_API_KEY": OWN_KEY, "OPENAI_BASE_URL": fake.v1}
     async with (
         server(folder / "server", fake, **server_env) as api,
@@ -104,7 +104,7 @@ async def test_a_model_that_only_the_server_knows_can_be_asked(tmp_path: Path, f
         '[models.owl]\nprovider = "inhouse"\nwire_id = "owl-1"\ncontext = 5000\n'
         "input_price = 1000\noutput_price = 0.0\n"
     )
-    async with joined(tmp_path, fake_api) as team:
+    async with joined_laptop(tmp_path, fake_api) as team:
         answer = await team.laptop.ask(ChatRequest(prompt="hello", model="owl"))
         assert answer.content == "owl-1 says: hello"
         expected = answer.metadata.usage.input * 1000 / 1_000_000
@@ -143,7 +143,7 @@ async def failure(team: Team, request: Any = ASK) -> CounselError:
 
 
 async def test_the_servers_budget_arrives_with_its_numbers(tmp_path: Path, fake_api: FakeAPI) -> None:
-    async with joined(tmp_path, fake_api, COUNSEL_BUDGET_DAY="0") as team:
+    async with joined_laptop(tmp_path, fake_api, COUNSEL_BUDGET_DAY="0") as team:
         error = await failure(team)
     assert isinstance(error, BudgetExceeded)
     assert (error.limit_usd, error.spent_usd) == (0, 0)
@@ -217,14 +217,14 @@ async def test_a_server_that_is_gone_is_named_within_seconds(tmp_path: Path, fak
 async def test_a_redirect_is_not_followed_with_the_token(tmp_path: Path, status: int) -> None:
     tokens: list[str] = []
 
-    async def thief(request: web.Request) -> web.Response:
+    async def record_token(request: web.Request) -> web.Response:
         tokens.append(request.headers.get("authorization", ""))
         return web.json_response({"counsel": "1", "models": []})
 
     async def redirect(request: web.Request) -> web.Response:
         return web.Response(status=status, headers={"location": "/stolen"})
 
-    async with served_by({"/v1/counsel": redirect, "/stolen": thief}) as url:
+    async with served_by({"/v1/counsel": redirect, "/stolen": record_token}) as url:
         with pytest.raises(UpstreamError, match="redirect"):
             await join(tmp_path, url)
     assert not tokens

@@ -293,10 +293,10 @@ async def test_a_bug_has_the_apis_shape_and_is_not_tried_again(
 ) -> None:
     """An SDK would repeat the call, and pay for it again."""
 
-    def broken(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise ValueError
 
-    monkeypatch.setattr(Calls, "submit", broken)
+    monkeypatch.setattr(Calls, "submit", fail)
     body = {"model": "gpt-5", "max_tokens": 9, "messages": ASK["messages"]}
     body = {"model": "gpt-5", "input": "x"} if path == "/v1/responses" else body
     async with v1.session.post(path, json=body) as answer:

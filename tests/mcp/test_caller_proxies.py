@@ -48,7 +48,7 @@ async def over_http(base: str, token: str) -> str:
             return await response.text()
 
 
-def kept(home: Path) -> bytes:
+def all_files(home: Path) -> bytes:
     return b"".join(file.read_bytes() for file in home.rglob("*") if file.is_file())
 
 
@@ -81,7 +81,7 @@ async def test_clients_of_one_daemon_each_use_their_own_proxy(home: Path, fake_p
             in refusal["error"]
         )
         assert daemon_pid(home) is not None
-    content = kept(home)
+    content = all_files(home)
     for password in (b"first-password", b"second-password", b"wr0ng-one"):
         assert password not in content
 

@@ -43,7 +43,7 @@ def failed(model: str, slot: str = "a") -> ModelFailed:
     return ModelFailed(0, 0.0, slot, model, "initial", Internal("x"))
 
 
-def growing(*events: Any) -> LiveText:
+def live_text(*events: Any) -> LiveText:
     text = LiveText()
     for event in events:
         text.add(event)
@@ -51,13 +51,13 @@ def growing(*events: Any) -> LiveText:
 
 
 async def test_before_the_first_model_there_is_the_time(clock: list[float]) -> None:
-    job = growing()
+    job = live_text()
     clock[0] += 3
     assert (job.message(), job.size, job.changed.is_set()) == ("starting (3 s)", 0, False)
 
 
 async def test_a_model_without_text_is_thinking(clock: list[float]) -> None:
-    job = growing(started("gpt"))
+    job = live_text(started("gpt"))
     clock[0] += 7
     assert job.message() == "gpt is thinking (7 s)"
     assert not job.changed.is_set()
@@ -66,7 +66,7 @@ async def test_a_model_without_text_is_thinking(clock: list[float]) -> None:
 
 
 async def test_text_is_shown_from_its_end_and_silence_is_named(clock: list[float]) -> None:
-    job = growing(started("gpt"), text("Hello"))
+    job = live_text(started("gpt"), text("Hello"))
     assert (job.message(), job.size, job.changed.is_set()) == ("Hello", 5, True)
     clock[0] += 3.9
     assert job.message() == "Hello"
@@ -78,30 +78,30 @@ async def test_text_is_shown_from_its_end_and_silence_is_named(clock: list[float
 
 async def test_a_long_text_begins_with_a_word(clock: list[float]) -> None:
     words = " ".join(f"word{number}" for number in range(100))
-    message = growing(started("gpt"), text(words)).message()
+    message = live_text(started("gpt"), text(words)).message()
     assert message.startswith("…word")
     assert words.endswith(message[1:])
     assert 190 <= len(message) <= 200
-    assert growing(started("gpt"), text("x" * 200)).message() == "x" * 200
-    assert growing(started("gpt"), text("x" * 201)).message() == "…" + "x" * 199
+    assert live_text(started("gpt"), text("x" * 200)).message() == "x" * 200
+    assert live_text(started("gpt"), text("x" * 201)).message() == "…" + "x" * 199
     late = "x" * 150 + " " + "y" * 99  # a gap in the second half: the text is not cut there
-    assert growing(started("gpt"), text("x" * 200 + late)).message() == "…" + ("x" * 200 + late)[-199:]
+    assert live_text(started("gpt"), text("x" * 200 + late)).message() == "…" + ("x" * 200 + late)[-199:]
 
 
 async def test_several_models_have_a_line_each(clock: list[float]) -> None:
-    job = growing(started("one", "a"), started("two", "b"), text("First\n line", slot="a"))
+    job = live_text(started("one", "a"), started("two", "b"), text("First\n line", slot="a"))
     assert job.message() == "one: First line\ntwo is thinking (0 s)"
     size = job.size
     job.add(finished("one", "a"))
     assert (job.message(), job.size) == ("one: done\ntwo is thinking (0 s)", size + 1)
     job.add(failed("two", "b"))
     assert job.message() == "one: done\ntwo: failed"
-    message = growing(started("one", "a"), started("two", "b"), text("x" * 300, slot="b")).message()
+    message = live_text(started("one", "a"), started("two", "b"), text("x" * 300, slot="b")).message()
     assert message == "one is thinking (0 s)\ntwo: …" + "x" * (100 - 3 - 3 - 1)
 
 
 async def test_a_single_model_that_ends_is_no_news(clock: list[float]) -> None:
-    job = growing(started("one"), text("Hi"))
+    job = live_text(started("one"), text("Hi"))
     job.changed.clear()
     job.add(finished("one"))
     assert (job.message(), job.size, job.changed.is_set()) == ("Hi", 2, False)
@@ -110,13 +110,13 @@ async def test_a_single_model_that_ends_is_no_news(clock: list[float]) -> None:
 async def test_many_models_keep_a_few_words_each(clock: list[float]) -> None:
     events = [started(f"model-{number}", str(number)) for number in range(20)]
     texts = [text("y" * 100, slot=str(number)) for number in range(20)]
-    lines = growing(*events, *texts).message().split("\n")
+    lines = live_text(*events, *texts).message().split("\n")
     assert lines == [f"model-{number}: …" + "y" * 23 for number in range(20)]
 
 
 async def test_a_restart_is_noted_until_the_next_phase(clock: list[float]) -> None:
     again = Restarted(0, 0.0, "a", "gpt", "initial", "retried", "It broke.", "gpt", 0)
-    job = growing(started("gpt"), text("Hal"))
+    job = live_text(started("gpt"), text("Hal"))
     size = job.size
     job.add(again)
     assert job.size == size + 1
@@ -132,7 +132,7 @@ async def test_a_restart_is_noted_until_the_next_phase(clock: list[float]) -> No
 
 async def test_waiting_is_shown_until_a_model_starts(clock: list[float]) -> None:
     wait = Wait("turn", "the answer before it")
-    job = growing(Waiting(0, 0.0, "a", wait))
+    job = live_text(Waiting(0, 0.0, "a", wait))
     assert (job.size, job.message()) == (0, "starting (0 s)")  # of one model, not of the job
     job.add(Waiting(0, 0.0, "", wait))
     assert (job.message(), job.size) == (f"[waits for {wait.text}]", 1)
@@ -143,4 +143,4 @@ async def test_waiting_is_shown_until_a_model_starts(clock: list[float]) -> None
 
 
 async def test_text_of_a_slot_that_was_not_announced_is_shown(clock: list[float]) -> None:
-    assert growing(text("Hello", slot="late")).message() == "Hello"
+    assert live_text(text("Hello", slot="late")).message() == "Hello"

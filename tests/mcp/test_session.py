@@ -213,11 +213,11 @@ async def test_calls_wait_only_once_for_roots_that_never_come(
     waits: list[Any] = []
     plain = asyncio.wait
 
-    async def noted(*args: Any, **options: Any) -> Any:
+    async def record_wait(*args: Any, **options: Any) -> Any:
         waits.append(options)
         return await plain(*args, **options)
 
-    monkeypatch.setattr(asyncio, "wait", noted)
+    monkeypatch.setattr(asyncio, "wait", record_wait)
     await client.call("chat", {"prompt": "echo two"})
     assert waits == []
     client.send(

@@ -12,7 +12,7 @@ from counsel.models import compression
 TEXT = b"The quick brown fox. " * 50
 
 
-def raw(data: bytes) -> bytes:
+def raw_deflate(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
 
@@ -24,7 +24,7 @@ def raw(data: bytes) -> bytes:
         ("gzip", gzip.compress(TEXT)),
         ("X-GZIP ", gzip.compress(TEXT)),
         ("deflate", zlib.compress(TEXT)),
-        ("deflate", raw(TEXT)),
+        ("deflate", raw_deflate(TEXT)),
         ("identity", TEXT),
         ("", TEXT),
     ],

@@ -39,7 +39,7 @@ async def model(tmp_path: Path) -> Any:
     await asyncio.wait_for(instance.close(), 60)
 
 
-def reported(document: object) -> str:
+def echo_document(document: object) -> str:
     return f"echo '{json.dumps(document)}'"
 
 
@@ -59,7 +59,7 @@ async def test_it_is_absent_until_someone_asks(model: EmbeddedModel) -> None:
 async def test_its_environment_is_what_the_worker_reports(
     model: EmbeddedModel, worker: Any, tmp_path: Path
 ) -> None:
-    worker(reported({"environment": ENVIRONMENT}), "read end")
+    worker(echo_document({"environment": ENVIRONMENT}), "read end")
     assert await asyncio.wait_for(model.environment(), 60) == ENVIRONMENT
     assert await model.environment() == ENVIRONMENT, "it is started once"
     assert (model.status()["state"], model.status()["progress"], model.status()["error"]) == (
@@ -76,7 +76,7 @@ async def test_its_environment_is_what_the_worker_reports(
 async def test_closing_ends_the_worker_and_what_it_started(
     model: EmbeddedModel, worker: Any, tmp_path: Path
 ) -> None:
-    worker(f"sleep 600 & echo $! > {tmp_path}/child", reported({"environment": ENVIRONMENT}), "wait")
+    worker(f"sleep 600 & echo $! > {tmp_path}/child", echo_document({"environment": ENVIRONMENT}), "wait")
     await asyncio.wait_for(model.environment(), 60)
     child = int((tmp_path / "child").read_text())
     await asyncio.wait_for(model.close(), 60)
@@ -99,18 +99,18 @@ def is_running(pid: int) -> bool:
 async def test_its_failure_is_reported_and_the_next_question_tries_again(
     model: EmbeddedModel, worker: Any
 ) -> None:
-    worker(reported({"error": NotFound("no such", hint="look").as_dict()}))
+    worker(echo_document({"error": NotFound("no such", hint="look").as_dict()}))
     with pytest.raises(NotFound, match="no such"):
         await asyncio.wait_for(model.environment(), 60)
-    await settled(model)
+    await wait_while(model)
     status = model.status()
     assert (status["state"], status["progress"], status["error"]["error"]) == ("failed", None, "no such")
-    worker(reported({"environment": ENVIRONMENT}), "read end")
+    worker(echo_document({"environment": ENVIRONMENT}), "read end")
     assert await asyncio.wait_for(model.environment(), 60) == ENVIRONMENT
     assert model.status()["error"] is None
 
 
-async def settled(model: EmbeddedModel, state: str = "installing") -> None:
+async def wait_while(model: EmbeddedModel, state: str = "installing") -> None:
     async with asyncio.timeout(60):
         while model.status()["state"] == state:
             await asyncio.sleep(0.01)
@@ -129,13 +129,13 @@ async def test_a_worker_that_says_nothing_has_ended(
 async def test_a_worker_that_ends_later_is_started_again(
     model: EmbeddedModel, worker: Any, tmp_path: Path
 ) -> None:
-    worker(f"echo $$ > {tmp_path}/pid", reported({"environment": ENVIRONMENT}), "read end")
+    worker(f"echo $$ > {tmp_path}/pid", echo_document({"environment": ENVIRONMENT}), "read end")
     await asyncio.wait_for(model.environment(), 60)
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-    await settled(model, "ready")
-    await settled(model)
+    await wait_while(model, "ready")
+    await wait_while(model)
     assert "has ended" in model.status()["error"]["error"]
-    worker(reported({"environment": ENVIRONMENT}), "read end")
+    worker(echo_document({"environment": ENVIRONMENT}), "read end")
     assert await asyncio.wait_for(model.environment(), 60) == ENVIRONMENT
 
 

@@ -19,7 +19,7 @@ NAME = "response.output_text.delta"
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def with_msgspec(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         for name in ("_quick_decode", "_quick_encode"):
             patch.setattr(strict_json, name, None)

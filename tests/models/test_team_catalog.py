@@ -41,7 +41,7 @@ ABOUT = {
 }
 
 
-def joined(home: Path, about: Any = ABOUT, *, has_asked: bool = True, **env: str) -> Settings:
+def joined_settings(home: Path, about: Any = ABOUT, *, has_asked: bool = True, **env: str) -> Settings:
     team_login.write(home, URL, "csl_" + "x" * 40, about)
     if not has_asked:
         (home / team_login.MODELS_FILE).unlink()
@@ -49,7 +49,7 @@ def joined(home: Path, about: Any = ABOUT, *, has_asked: bool = True, **env: str
 
 
 def test_questions_go_to_the_server_with_its_own_names(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path))
+    catalog = Catalog.load(joined_settings(tmp_path))
     target = catalog.resolve("gpt-5")
     assert target.endpoint.base_url == URL
     assert target.endpoint.team
@@ -64,7 +64,7 @@ def test_questions_go_to_the_server_with_its_own_names(tmp_path: Path) -> None:
 
 
 def test_what_the_server_does_not_offer_is_not_asked(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path, XAI_API_KEY="xai-own"))
+    catalog = Catalog.load(joined_settings(tmp_path, XAI_API_KEY="xai-own"))
     with pytest.raises(ProviderUnavailable, match="not available") as excinfo:
         catalog.resolve("gpt-5-mini")
     assert "does not offer this model" in str(excinfo.value.hint)
@@ -79,27 +79,27 @@ def test_what_the_server_does_not_offer_is_not_asked(tmp_path: Path) -> None:
 
 
 def test_lists_give_the_reason_why_a_model_is_not_available(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path))
+    catalog = Catalog.load(joined_settings(tmp_path))
     reasons = {row.model.id: row.reason for row in catalog.models()}
     assert reasons["gpt-5"] == ""
     assert reasons["gpt-5-mini"] == "The team server team.example does not offer this model."
 
 
 def test_ids_that_no_catalog_lists_are_for_providers_that_are_open(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path))
+    catalog = Catalog.load(joined_settings(tmp_path))
     assert catalog.resolve("openai/brand-new").endpoint.model_name == "openai/brand-new"
     with pytest.raises(ProviderUnavailable):
         catalog.resolve("anthropic/brand-new")
 
 
 def test_without_a_list_the_server_decides(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path, has_asked=False))
+    catalog = Catalog.load(joined_settings(tmp_path, has_asked=False))
     assert catalog.resolve("gpt-5-mini").endpoint.model_name == "openai/gpt-5-mini"
     assert catalog.resolve("grok-4").endpoint.base_url == URL
 
 
 def test_a_login_that_cannot_be_read_sends_nothing(tmp_path: Path) -> None:
-    joined(tmp_path)
+    joined_settings(tmp_path)
     (tmp_path / team_login.FILE).write_text("{")
     catalog = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path), "OPENAI_API_KEY": "sk-own"}))
     with pytest.raises(ProviderUnavailable) as excinfo:
@@ -108,7 +108,7 @@ def test_a_login_that_cannot_be_read_sends_nothing(tmp_path: Path) -> None:
 
 
 def test_the_servers_own_models_are_known_with_their_facts(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path))
+    catalog = Catalog.load(joined_settings(tmp_path))
     model = catalog.lookup("inhouse-1")
     assert (model.provider, model.wire_id, model.label) == ("inhouse", "i1", "Inhouse")
     assert (model.context, model.output, model.auto_rank) == (5000, 700, 4)
@@ -126,7 +126,7 @@ def test_the_servers_own_models_are_known_with_their_facts(tmp_path: Path) -> No
 
 
 def test_facts_that_make_no_sense_are_replaced(tmp_path: Path) -> None:
-    model = Catalog.load(joined(tmp_path)).lookup("inhouse-2")
+    model = Catalog.load(joined_settings(tmp_path)).lookup("inhouse-2")
     assert (model.context, model.output, model.auto_rank) == (128_000, 8_192, None)
     assert (model.vision, model.tools, model.web_search) == (False, False, False)
     assert (model.verbosity, model.media_resolution) == (False, False)
@@ -136,14 +136,14 @@ def test_facts_that_make_no_sense_are_replaced(tmp_path: Path) -> None:
 
 def test_a_row_neither_replaces_a_known_model_nor_comes_without_a_provider(tmp_path: Path) -> None:
     alone = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path / "alone")}))
-    catalog = Catalog.load(joined(tmp_path))
+    catalog = Catalog.load(joined_settings(tmp_path))
     names = {row.model.id for row in catalog.models()} - {row.model.id for row in alone.models()}
     assert names == {"inhouse-1", "inhouse-2"}
     assert catalog.lookup("gpt-5") == alone.lookup("gpt-5")
 
 
 def test_ones_own_key_answers_while_the_server_cannot_be_reached(tmp_path: Path) -> None:
-    catalog = Catalog.load(joined(tmp_path, OPENAI_API_KEY="sk-own"))
+    catalog = Catalog.load(joined_settings(tmp_path, OPENAI_API_KEY="sk-own"))
     own = catalog.own_target(catalog.lookup("gpt-5"))
     assert own is not None
     assert own.endpoint.key == "sk-own"
@@ -170,7 +170,7 @@ class Server:
         return self.answer
 
 
-def stale(user_settings: Settings, age: float = team.FRESH_SECONDS + 1) -> Settings:
+def outdated(user_settings: Settings, age: float = team.FRESH_SECONDS + 1) -> Settings:
     assert user_settings.team
     return replace(user_settings, team=replace(user_settings.team, asked_at=time.time() - age))
 
@@ -184,7 +184,7 @@ async def refresh(server: Any, *calls: tuple[Settings, bool]) -> None:
 
 
 async def test_an_old_list_is_asked_for_once_and_kept(tmp_path: Path) -> None:
-    user_settings = stale(joined(tmp_path, {**ABOUT, "models": []}))
+    user_settings = outdated(joined_settings(tmp_path, {**ABOUT, "models": []}))
     server = Server()
     await refresh(server, (user_settings, False), (user_settings, False), (user_settings, True))
     assert server.asked == [(URL, "/v1/counsel", None)], (
@@ -196,7 +196,7 @@ async def test_an_old_list_is_asked_for_once_and_kept(tmp_path: Path) -> None:
 
 
 async def test_a_fresh_list_is_asked_for_only_when_it_was_wrong(tmp_path: Path) -> None:
-    user_settings = joined(tmp_path)
+    user_settings = joined_settings(tmp_path)
     server = Server()
     await refresh(server, (user_settings, False))
     assert server.asked == []
@@ -206,14 +206,14 @@ async def test_a_fresh_list_is_asked_for_only_when_it_was_wrong(tmp_path: Path) 
 
 async def test_a_list_from_the_future_is_asked_for(tmp_path: Path) -> None:
     server = Server()
-    await refresh(server, (stale(joined(tmp_path), -3600), False))
+    await refresh(server, (outdated(joined_settings(tmp_path), -3600), False))
     assert len(server.asked) == 1
 
 
 async def test_no_server_is_asked_without_a_team_or_with_a_broken_login(tmp_path: Path) -> None:
     server = Server()
     alone = settings.load({"COUNSEL_HOME": str(tmp_path / "alone")})
-    joined(tmp_path)
+    joined_settings(tmp_path)
     (tmp_path / team_login.FILE).write_text("{")
     broken = settings.load({"COUNSEL_HOME": str(tmp_path)})
     await refresh(server, (alone, True), (broken, True))
@@ -221,7 +221,7 @@ async def test_no_server_is_asked_without_a_team_or_with_a_broken_login(tmp_path
 
 
 async def test_a_server_that_fails_leaves_the_list_as_it_is(tmp_path: Path) -> None:
-    user_settings = stale(joined(tmp_path))
+    user_settings = outdated(joined_settings(tmp_path))
     for answer in (
         ProviderUnavailable("gone"),
         OSError("full"),
@@ -235,7 +235,7 @@ async def test_a_server_that_fails_leaves_the_list_as_it_is(tmp_path: Path) -> N
 
 
 async def test_a_list_for_someone_who_has_logged_in_elsewhere_is_dropped(tmp_path: Path) -> None:
-    before = stale(joined(tmp_path))
+    before = outdated(joined_settings(tmp_path))
     team_login.write(tmp_path, "https://other.example", "csl_" + "y" * 40, {**ABOUT, "models": []})
     await refresh(Server(), (before, False))
     login = team_login.read(tmp_path)
@@ -258,7 +258,7 @@ async def test_closing_ends_a_question_that_is_on_its_way(tmp_path: Path) -> Non
                 request_ended.set()
 
     refresher = team.Refresh(Hanging())  # type: ignore[arg-type]
-    refresher.soon(stale(joined(tmp_path)))
+    refresher.soon(outdated(joined_settings(tmp_path)))
     await request_began.wait()
     await asyncio.wait_for(refresher.close(), 30)
     assert request_ended.is_set()
@@ -267,12 +267,12 @@ async def test_closing_ends_a_question_that_is_on_its_way(tmp_path: Path) -> Non
 def test_a_thread_without_a_loop_leaves_it_to_a_later_call(tmp_path: Path) -> None:
     server: Any = Server()
     refresher = team.Refresh(server)
-    refresher.soon(stale(joined(tmp_path)))
+    refresher.soon(outdated(joined_settings(tmp_path)))
     assert server.asked == []
 
 
 async def test_another_program_at_the_address_is_no_counsel(tmp_path: Path) -> None:
-    login = joined(tmp_path).team
+    login = joined_settings(tmp_path).team
     assert login is not None
     answers: tuple[object, ...] = ({"counsel": "1"}, {"models": []}, {"counsel": "1", "models": {}})
     for answer in answers:
@@ -282,7 +282,7 @@ async def test_another_program_at_the_address_is_no_counsel(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("on", "verb"), [(True, "share"), (False, "unshare")])
 async def test_sharing_a_conversation(tmp_path: Path, on: bool, verb: str) -> None:
-    login, server = joined(tmp_path).team, Server({"id": "a/b"})
+    login, server = joined_settings(tmp_path).team, Server({"id": "a/b"})
     assert login is not None
     assert await team.share(server, login, {}, "a/b", on=on) == {"id": "a/b"}  # type: ignore[arg-type]
     assert server.asked == [(URL, f"/api/conversations/a%2Fb/{verb}", "{}")]

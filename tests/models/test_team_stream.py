@@ -23,7 +23,7 @@ END = {"finish_reason": "stop", "answered_by": "gpt-5-1", "usage": {"input_token
 ANSWER = [("text", "one "), ("text", "two"), ("end", END)]
 
 
-def own(code: str) -> dict[str, object]:
+def own_error(code: str) -> dict[str, object]:
     return {"error": f"It is {code}.", "code": code}
 
 
@@ -139,7 +139,8 @@ async def test_an_answer(server: TeamServer, target: Target, transport: Transpor
 
 
 @pytest.mark.parametrize(
-    "failure", [(503, own("CANCELLED")), (502, {"message": "bad gateway"}), (503, {"message": "no server"})]
+    "failure",
+    [(503, own_error("CANCELLED")), (502, {"message": "bad gateway"}), (503, {"message": "no server"})],
 )
 async def test_a_failure_before_the_server_is_tried_again(
     server: TeamServer, target: Target, transport: Transport, failure: object
@@ -152,7 +153,8 @@ async def test_a_failure_before_the_server_is_tried_again(
 
 
 @pytest.mark.parametrize(
-    "failure", [(503, own("UPSTREAM_ERROR")), (500, own("CANCELLED")), (429, own(RateLimited.code))]
+    "failure",
+    [(503, own_error("UPSTREAM_ERROR")), (500, own_error("CANCELLED")), (429, own_error(RateLimited.code))],
 )
 async def test_the_servers_own_failures_are_final(
     server: TeamServer, target: Target, transport: Transport, failure: tuple[int, dict[str, Any]]
@@ -188,7 +190,7 @@ async def test_without_a_key_nothing_is_asked_twice(
 async def test_a_failure_in_the_stream_reports_what_it_used(
     server: TeamServer, target: Target, transport: Transport
 ) -> None:
-    failure = {**own("UPSTREAM_ERROR"), "usage": {"input_tokens": 7}}
+    failure = {**own_error("UPSTREAM_ERROR"), "usage": {"input_tokens": 7}}
     server.answers = [[("text", "one"), ("error", failure)]]
     events: list[Event] = []
 

@@ -18,7 +18,7 @@ for _ in range(5_000):
     DEEP = [DEEP]
 
 
-def named(name: str, words: str = "") -> dict[str, Any]:
+def error_body(name: str, words: str = "") -> dict[str, Any]:
     return {"error": {"type": name, "message": words}}
 
 
@@ -30,33 +30,37 @@ def named(name: str, words: str = "") -> dict[str, Any]:
         (404, {}, "not_found"),
         (404, [], "not_found"),
         (404, "<html>", "wrong_address"),
-        (404, named("not_found_error"), "not_found"),
+        (404, error_body("not_found_error"), "not_found"),
         (413, {}, "context"),
         (429, {}, "rate_limit"),
         (400, {}, "refused"),
-        (400, named("invalid_api_key"), "auth"),
-        (400, named("", "Incorrect API key provided"), "auth"),
-        (429, named("rate_limit_error", "Your credit balance is too low"), "quota"),
+        (400, error_body("invalid_api_key"), "auth"),
+        (400, error_body("", "Incorrect API key provided"), "auth"),
+        (429, error_body("rate_limit_error", "Your credit balance is too low"), "quota"),
         (
             429,
-            named("rate_limit_error", "we are overloaded"),
+            error_body("rate_limit_error", "we are overloaded"),
             "rate_limit",
         ),  # the name is more specific than the message
-        (429, named("", "we are overloaded"), "rate_limit"),
-        (401, named("api_error"), "auth"),  # Ollama Cloud
-        (418, named("api_error"), "refused"),
+        (429, error_body("", "we are overloaded"), "rate_limit"),
+        (401, error_body("api_error"), "auth"),  # Ollama Cloud
+        (418, error_body("api_error"), "refused"),
         (499, {}, "refused"),
         (500, {}, "server"),
-        (500, named("server_error", "overloaded"), "overloaded"),
-        (500, named("overloaded_error"), "overloaded"),
-        (500, named("", "maximum context length is 10 tokens, it resulted in 20"), "context"),
-        (500, named("invalid_api_key"), "server"),
+        (500, error_body("server_error", "overloaded"), "overloaded"),
+        (500, error_body("overloaded_error"), "overloaded"),
+        (500, error_body("", "maximum context length is 10 tokens, it resulted in 20"), "context"),
+        (500, error_body("invalid_api_key"), "server"),
         (503, {}, "overloaded"),
         (None, {}, "server"),
-        (None, named("api_error", "we are overloaded"), "overloaded"),  # inside a stream there is no status
-        (None, named("api_error"), "server"),
-        (None, named("invalid_request_error"), "refused"),
-        (None, named("rate_limit_error"), "rate_limit"),
+        (
+            None,
+            error_body("api_error", "we are overloaded"),
+            "overloaded",
+        ),  # inside a stream there is no status
+        (None, error_body("api_error"), "server"),
+        (None, error_body("invalid_request_error"), "refused"),
+        (None, error_body("rate_limit_error"), "rate_limit"),
     ],
 )
 def test_the_kind_of_every_error(status: int | None, body: Any, kind: str) -> None:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes 
 SECRET = "sk-live-abcdefghijklmnop1234"
 
 
-def only(user: User, *args: str, code: int = 0) -> dict[str, Any]:
+def check_one(user: User, *args: str, code: int = 0) -> dict[str, Any]:
     rows = user.json("check", *args, code=code)["checks"]
     assert len(rows) == 1
     return dict(rows[0])
@@ -35,7 +35,7 @@ def only(user: User, *args: str, code: int = 0) -> dict[str, Any]:
 
 def test_a_stdio_server_is_checked(user: User) -> None:
     user.counsel("add", "x", "-a", "codex", "--", sys.executable, str(TINY), "stdio")
-    row = only(user, "x")
+    row = check_one(user, "x")
     assert (row["status"], row["tools"], row["server_info"]) == (
         "ok",
         ["whereami"],
@@ -51,7 +51,7 @@ def test_a_stdio_server_is_checked(user: User) -> None:
 @pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/events/sse")])
 def test_a_remote_server_is_checked(transport: str, path: str, user: User, tiny_port: int) -> None:
     user.counsel("add", "x", "-a", "claude", "-t", transport, "--url", f"http://127.0.0.1:{tiny_port}{path}")
-    row = only(user)
+    row = check_one(user)
     assert (row["status"], row["tools"]) == ("ok", ["whereami"])
 
 
@@ -59,7 +59,7 @@ def test_a_remote_server_is_checked(transport: str, path: str, user: User, tiny_
 def test_sse_is_tried_where_the_client_tries_it(agent: str, status: str, user: User, tiny_port: int) -> None:
     url = f"http://127.0.0.1:{tiny_port}/events/sse"
     user.counsel("add", "x", "-a", agent, "-t", "http", "--url", url)
-    row = only(user, code=0 if status == "ok" else 1)
+    row = check_one(user, code=0 if status == "ok" else 1)
     assert (row["status"], row["transport"]) == (status, "sse" if status == "ok" else "http")
 
 
@@ -67,13 +67,13 @@ def test_gemini_tries_sse_for_an_address_without_a_type(user: User, tiny_port: i
     user.write(
         "gemini", json.dumps({"mcpServers": {"x": {"url": f"http://127.0.0.1:{tiny_port}/events/sse"}}})
     )
-    assert only(user)["transport"] == "sse"
+    assert check_one(user)["transport"] == "sse"
 
 
 def test_a_server_that_fails_shows_its_last_output_without_secrets(user: User) -> None:
     script = f"import sys; print('bad key {SECRET}', file=sys.stderr); sys.exit(3)"
     user.counsel("add", "x", "-a", "claude", "-e", f"API_KEY={SECRET}", "--", sys.executable, "-c", script)
-    row = only(user, code=1)
+    row = check_one(user, code=1)
     assert row["status"] == "failed"
     assert row["stderr"] == ["bad key sk…34"]
     output = user.counsel("check", code=1)
@@ -101,7 +101,7 @@ def test_a_silent_server_times_out_and_is_ended(user: User) -> None:
     )
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
     for seconds in ("1", "5", "30"):  # on a busy machine it may not have started yet
-        row = only(user, "--timeout", seconds, code=1)
+        row = check_one(user, "--timeout", seconds, code=1)
         assert (row["status"], row["error"]) == ("timeout", f"no answer within {seconds} s")
         if pid.exists():
             break
@@ -115,19 +115,19 @@ def test_a_server_whose_first_message_has_no_end_is_cut_off(
     monkeypatch.setattr(message_limits, "MOST_LINE", 2**20)
     script = "import sys\nwhile True: sys.stdout.write('x' * 100_000)"
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
-    row = only(user, code=1)
+    row = check_one(user, code=1)
     assert (row["status"], row["error"]) == ("failed", "it sent a message of more than 1 MB")
 
 
 @pytest.mark.parametrize("command", ["/nowhere/at/all", "counsel-no-such-program"])
 def test_a_missing_program_is_a_failure(command: str, user: User) -> None:
     user.counsel("add", "x", "-a", "gemini", "--", command)
-    assert only(user, code=1)["status"] == "failed"
+    assert check_one(user, code=1)["status"] == "failed"
 
 
 def test_no_server_listens(user: User) -> None:
     user.counsel("add", "x", "-a", "gemini", "--url", "http://127.0.0.1:9/mcp", "-H", f"X-Key: {SECRET}")
-    row = only(user, code=1)
+    row = check_one(user, code=1)
     assert row["status"] == "failed"
     assert SECRET not in str(row)
 
@@ -202,7 +202,7 @@ def test_a_token_that_is_not_set_is_named_and_not_sent(
 ) -> None:
     monkeypatch.delenv("TINY_NOT_SET", raising=False)
     user.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/401", "--token-env", "TINY_NOT_SET")
-    row = only(user, code=1)
+    row = check_one(user, code=1)
     assert "HTTP 401" in row["error"]
     assert row["unset"] == ["TINY_NOT_SET"]
     assert set(refusing[1]) == {"None"}
@@ -214,7 +214,7 @@ def test_a_token_that_a_server_repeats_is_not_shown_nor_half_of_it(
 ) -> None:
     monkeypatch.setenv("TINY_TOKEN", token)
     user.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/echo", "--token-env", "TINY_TOKEN")
-    row = only(user, code=1)
+    row = check_one(user, code=1)
     assert f"Bearer {token}" in refusing[1]
     assert row["error"].startswith("long long ")
     assert token[:4] not in row["error"]
@@ -242,7 +242,7 @@ def test_a_server_that_answers_and_will_not_end_is_ok(user: User, monkeypatch: p
 def test_output_of_a_server_fits_a_line(user: User) -> None:
     script = "import sys; sys.stderr.write('x' * 5000 + 'the end'); sys.exit(1)"
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", script)
-    (line,) = only(user, code=1)["stderr"]
+    (line,) = check_one(user, code=1)["stderr"]
     assert len(line) == 500
     assert line.endswith("xthe end")
 
@@ -268,7 +268,7 @@ def test_variables_are_filled_in_and_missing_ones_named(
     monkeypatch.setenv("TINY_FILE", str(QUICK))
     monkeypatch.delenv("TINY_NOT_SET", raising=False)
     user.counsel("add", "x", "-a", "claude", "-e", "A=${TINY_NOT_SET}", "--", sys.executable, "${TINY_FILE}")
-    row = only(user)
+    row = check_one(user)
     assert (row["status"], row["unset"]) == ("ok", ["TINY_NOT_SET"])
 
 
@@ -291,7 +291,7 @@ def test_what_a_server_says_beside_the_protocol_is_not_printed(
 ) -> None:
     """The library would log a traceback with the text for every such line."""
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", f"print('hello {SECRET}')")
-    row = only(user, code=1)
+    row = check_one(user, code=1)
     assert "before it answered" in row["error"]
     assert caplog.text == ""
 

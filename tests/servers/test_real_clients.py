@@ -163,7 +163,7 @@ command = 'echo'
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_codex_and_counsel_edit_one_file_of_any_layout_in_turn(newline: str, user: User) -> None:
-    def seen() -> dict[str, tuple[bool, list[str], dict[str, str]]]:
+    def codex_entries() -> dict[str, tuple[bool, list[str], dict[str, str]]]:
         rows = json.loads(real_clients.ask(user.home, user.project, "codex", "mcp", "list", "--json"))
         parts = [(row["name"], row["enabled"], row["transport"]) for row in rows]
         assert {entry["command"] for _, _, entry in parts} == {"echo"}
@@ -172,13 +172,13 @@ def test_codex_and_counsel_edit_one_file_of_any_layout_in_turn(newline: str, use
     program("codex")
     file = user.write("codex", ODD_TOML.replace("\n", newline))
     before: dict[str, Any] = {"dots": (True, [], {}), "table": (True, ["a"], {}), "q.u": (True, [], {})}
-    assert seen() == before
+    assert codex_entries() == before
     user.counsel("update", "table", "-a", "codex", "-e", "A=1", "--", "echo", "a", "b")
     for name in ("dots", "table"):
         user.counsel("disable", name, "-a", "codex")
     user.counsel("remove", "q.u", "-a", "codex")
     after = {"dots": (False, [], {}), "table": (False, ["a", "b"], {"A": "1"})}
-    assert seen() == after
+    assert codex_entries() == after
     assert [line for line in ODD_TOML.splitlines() if "#" in line and line not in file.read_text()] == [
         '    "a" # no comma',  # it has one now
         '[mcp_servers."q.u"] # quoted',
@@ -188,7 +188,7 @@ def test_codex_and_counsel_edit_one_file_of_any_layout_in_turn(newline: str, use
     )  # moves tables about
     for _ in range(4):
         user.counsel("undo")
-    assert seen() == {**before, "theirs": (True, [], {})}
+    assert codex_entries() == {**before, "theirs": (True, [], {})}
 
 
 def test_gemini_connects_to_what_counsel_writes(user: User, tiny_port: int) -> None:

@@ -298,23 +298,23 @@ def test_each_agents_nearest_trust_rule_counts_and_distrust_wins(user: User) -> 
     inner = user.project / "a" / "b"
     inner.mkdir(parents=True)
 
-    def seen() -> bool:
+    def is_trusted() -> bool:
         return trust.trusted(Workspace(user.home, {}, inner))
 
-    assert not seen()
+    assert not is_trusted()
     trust_folder(user, "codex", user.project)  # Codex looks at the folder and its repository, no further
-    assert not seen()
+    assert not is_trusted()
     (user.project / ".git").mkdir()
-    assert seen()
+    assert is_trusted()
     rules = user.home / ".gemini" / "trustedFolders.json"
     rules.parent.mkdir()
     rules.write_text(json.dumps({str(user.project): "TRUST_FOLDER", str(inner): "DO_NOT_TRUST"}))
-    assert not seen()
+    assert not is_trusted()
     rules.write_text(json.dumps({str(inner / "c"): "TRUST_PARENT"}))
     user.file("codex").unlink()
-    assert seen()
+    assert is_trusted()
     rules.write_text("{broken")
     user.write("claude", json.dumps({"projects": {str(user.project): {"hasTrustDialogAccepted": True}}}))
-    assert seen()
+    assert is_trusted()
     user.write("claude", json.dumps({"projects": {str(user.project): {"hasTrustDialogAccepted": "no"}}}))
-    assert not seen()
+    assert not is_trusted()

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.client, pytest.mark.xdist_group("skills-clients")]
 TRUST = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
-def ours(agent: str, home: Path, cwd: Path, **env: str) -> list[Skill]:
+def listed_skills(agent: str, home: Path, cwd: Path, **env: str) -> list[Skill]:
     listing = list_skills(agents=[agent], project=cwd, env={"HOME": str(home), **TRUST, **env})
     return list(listing.skills)
 
@@ -46,7 +46,9 @@ def bundled(tmp_path_factory: pytest.TempPathFactory) -> real_clients.ClaudeList
 def same_as_claude(home: Path, cwd: Path, bundled: real_clients.ClaudeList, **env: str) -> None:
     # ours first: a run of Claude may record a plugin that it found in its cache
     result = [
-        skill for skill in ours("claude", home, cwd, **env) if skill.state == "loaded" and skill.command
+        skill
+        for skill in listed_skills("claude", home, cwd, **env)
+        if skill.state == "loaded" and skill.command
     ]
     reply = real_clients.claude(home, cwd, **env)
     names = {skill.name for skill in result}
@@ -60,7 +62,7 @@ CODEX_SCOPES = {"project": "repo", "plugin": "user"}
 
 def same_as_codex(home: Path, cwd: Path, **env: str) -> None:
     reply = real_clients.codex(home, cwd, **env)
-    result = [skill for skill in ours("codex", home, cwd, **env) if skill.scope != "system"]
+    result = [skill for skill in listed_skills("codex", home, cwd, **env) if skill.scope != "system"]
     expected = {
         (skill.name, CODEX_SCOPES.get(skill.scope, skill.scope), str(skill.real), skill.accepted)
         for skill in result
@@ -88,7 +90,7 @@ def _codex_kind(message: str) -> str:
 
 def same_as_gemini(home: Path, cwd: Path, **env: str) -> None:
     reply = real_clients.gemini(home, cwd, **env)
-    result = ours("gemini", home, cwd, PATH=str(CLIENTS), **env)
+    result = listed_skills("gemini", home, cwd, PATH=str(CLIENTS), **env)
     assert {skill.name for skill in result if skill.scope == "system"} >= {
         entry.name for entry in reply if entry.builtin
     }

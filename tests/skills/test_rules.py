@@ -61,13 +61,13 @@ def findings(header: str, folder: str = "a") -> dict[str, Any]:
     return {finding.rule: finding for finding in check_skill(read(header), Path("/skills") / folder)}
 
 
-def good(**fields: str) -> str:
+def valid_skill(**fields: str) -> str:
     arguments = {"name": "a", "description": "Does it.", **fields}
     return "---\n" + "".join(f"{key}: {value}\n" for key, value in arguments.items()) + "---\n"
 
 
 def test_a_good_skill_has_four_good_findings() -> None:
-    result = findings(good())
+    result = findings(valid_skill())
     assert list(result) == ["frontmatter", "name", "folder", "description"]
     assert all(finding.ok for finding in result.values())
     assert [finding.message for finding in result.values()] == [
@@ -82,7 +82,7 @@ def test_a_good_skill_has_four_good_findings() -> None:
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("\ufeff" + good(), "byte-order mark"),
+        ("\ufeff" + valid_skill(), "byte-order mark"),
         ("text", "frontmatter is missing"),
         ("---\nname: a\n", "not closed"),
         ("---\nname: [a\n---\n", "not valid YAML"),
@@ -108,29 +108,29 @@ def test_a_bad_header_is_a_finding_with_what_to_do(text: str, advice: str) -> No
     ],
 )
 def test_what_a_skills_name_may_be(name: str, ok: bool, mend: str) -> None:
-    result = findings(good(name=name), name)
+    result = findings(valid_skill(name=name), name)
     assert (result["name"].ok, result["name"].fix) == (ok, mend)
     assert result["folder"].ok
 
 
 def test_the_folder_has_the_skills_name() -> None:
-    finding = findings(good(), "b")["folder"]
+    finding = findings(valid_skill(), "b")["folder"]
     assert (finding.ok, finding.message) == (False, "the folder is named 'b', the skill 'a'")
-    assert findings(good(name=""), "b")["folder"].ok  # without a name nothing differs
+    assert findings(valid_skill(name=""), "b")["folder"].ok  # without a name nothing differs
 
 
 def test_descriptions_have_a_length() -> None:
-    assert findings(good(description="x" * 1_024))["description"].ok
-    long = findings(good(description="x" * 1_025))["description"]
+    assert findings(valid_skill(description="x" * 1_024))["description"].ok
+    long = findings(valid_skill(description="x" * 1_025))["description"]
     assert (long.ok, long.message) == (False, "the description has 1,025 characters, too long")
-    assert findings(good(description=""))["description"].message == "no description"
+    assert findings(valid_skill(description=""))["description"].message == "no description"
 
 
 def test_optional_fields_are_looked_at_where_they_are_given() -> None:
-    assert "compatibility" not in findings(good(compatibility="x" * 500))
-    assert not findings(good(compatibility="x" * 501))["compatibility"].ok
-    assert "metadata" not in findings(good(metadata="\n  a: b"))
-    assert "metadata" not in findings(good(metadata=""))
-    assert findings(good(metadata="'~'"))["metadata"].message == "metadata is '~'"
-    assert findings(good(metadata="[a, b]"))["metadata"].message == "metadata is 'a, b'"
-    assert findings(good())["name"].as_dict() == {"rule": "name", "ok": True, "words": "a", "mend": ""}
+    assert "compatibility" not in findings(valid_skill(compatibility="x" * 500))
+    assert not findings(valid_skill(compatibility="x" * 501))["compatibility"].ok
+    assert "metadata" not in findings(valid_skill(metadata="\n  a: b"))
+    assert "metadata" not in findings(valid_skill(metadata=""))
+    assert findings(valid_skill(metadata="'~'"))["metadata"].message == "metadata is '~'"
+    assert findings(valid_skill(metadata="[a, b]"))["metadata"].message == "metadata is 'a, b'"
+    assert findings(valid_skill())["name"].as_dict() == {"rule": "name", "ok": True, "words": "a", "mend": ""}

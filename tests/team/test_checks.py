@@ -31,24 +31,24 @@ def watched(postgres_server: PostgresServer) -> Iterator[Any]:
             postgres_server.execute(checks.UNWATCH, "counsel")
 
 
-def stale(execute: Any) -> list[str]:
+def stale_events(execute: Any) -> list[str]:
     return [str(row[0]) for row in execute("SELECT what FROM public.stale ORDER BY at")]
 
 
 def test_a_former_attempts_event_is_noticed(watched: Any) -> None:
     watched(EVENT % 1_000_005)
     watched("UPDATE counsel.jobs SET attempt = 3, owner = 'third'")
-    assert stale(watched) == []
+    assert stale_events(watched) == []
     watched(EVENT % 1_000_006)
-    assert len(stale(watched)) == 1
+    assert len(stale_events(watched)) == 1
 
 
 def test_a_second_end_is_noticed(watched: Any) -> None:
     watched("UPDATE counsel.jobs SET status = 'completed', finished = 1, result = 'one'")
-    assert stale(watched) == []
+    assert stale_events(watched) == []
     watched("UPDATE counsel.jobs SET status = 'completed', finished = 2, result = 'two'")
     watched(EVENT % 1_000_007)
-    assert len(stale(watched)) == 2
+    assert len(stale_events(watched)) == 2
 
 
 def test_a_row_that_is_deleted_while_its_job_is_open_is_noticed(watched: Any) -> None:
@@ -57,7 +57,7 @@ def test_a_row_that_is_deleted_while_its_job_is_open_is_noticed(watched: Any) ->
     )
     watched("UPDATE counsel.jobs SET ticket = (SELECT MAX(id) FROM counsel_queue.procrastinate_jobs)")
     watched("DELETE FROM counsel_queue.procrastinate_jobs")
-    assert len(stale(watched)) == 1
+    assert len(stale_events(watched)) == 1
 
 
 def test_who_writes_an_event_or_an_end_is_known(watched: Any) -> None:

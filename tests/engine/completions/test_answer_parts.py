@@ -202,31 +202,33 @@ def route(model: Model | None = ABLE, wire: str = "openai_chat") -> Route:
     return Route("m", "p", answer, lambda _: None, model, wire)
 
 
-def asked(**fields: Any) -> CompletionRequest:
+def completion_request(**fields: Any) -> CompletionRequest:
     return replace(ASKED, **fields)
 
 
 def pictures(*images: Image) -> CompletionRequest:
-    return asked(turns=(Turn("user", "hi", images=images),))
+    return completion_request(turns=(Turn("user", "hi", images=images),))
 
 
-RETURNED = asked(turns=(Turn("tool", tool_results=(ToolResult("1", "look", "ok", images=(SHOWN,)),)),))
+RETURNED = completion_request(
+    turns=(Turn("tool", tool_results=(ToolResult("1", "look", "ok", images=(SHOWN,)),)),)
+)
 
 
 @pytest.mark.parametrize(
     ("request_", "route_", "problem"),
     [
         (ASKED, route(PLAIN), ""),
-        (asked(tools=(LOOK,)), route(), ""),
-        (asked(tools=(LOOK,)), route(PLAIN), "it cannot use tools"),
-        (asked(tools=(LOOK,)), route(None), "does not call a client's tools"),
-        (asked(web_search=True), route(None), "does not call a client's tools"),
-        (asked(web_search=True), route(), ""),
-        (asked(web_search=True), route(PLAIN), "it cannot search the web"),
-        (asked(web_search=True, as_counsel=True), route(PLAIN), ""),
-        (asked(web_search=True, tools=(LOOK,)), route(replace(PLAIN, tools=True)), ""),
+        (completion_request(tools=(LOOK,)), route(), ""),
+        (completion_request(tools=(LOOK,)), route(PLAIN), "it cannot use tools"),
+        (completion_request(tools=(LOOK,)), route(None), "does not call a client's tools"),
+        (completion_request(web_search=True), route(None), "does not call a client's tools"),
+        (completion_request(web_search=True), route(), ""),
+        (completion_request(web_search=True), route(PLAIN), "it cannot search the web"),
+        (completion_request(web_search=True, as_counsel=True), route(PLAIN), ""),
+        (completion_request(web_search=True, tools=(LOOK,)), route(replace(PLAIN, tools=True)), ""),
         (
-            asked(web_search=True, exact=Exact(native=Native("anthropic", {}))),
+            completion_request(web_search=True, exact=Exact(native=Native("anthropic", {}))),
             route(PLAIN, "anthropic"),
             "",
         ),
@@ -237,14 +239,14 @@ RETURNED = asked(turns=(Turn("tool", tool_results=(ToolResult("1", "look", "ok",
         (pictures(FETCHED), route(), ""),
         (pictures(FETCHED), route(wire="gemini"), "it does not fetch images from URLs"),
         (pictures(SHOWN), route(wire="gemini"), ""),
-        (asked(untranslated=("document",)), route(), "it does not take document"),
+        (completion_request(untranslated=("document",)), route(), "it does not take document"),
         (
-            asked(untranslated=("document",), exact=Exact(native=Native("anthropic", {}))),
+            completion_request(untranslated=("document",), exact=Exact(native=Native("anthropic", {}))),
             route(wire="anthropic"),
             "",
         ),
         (
-            asked(untranslated=("document",), exact=Exact(native=Native("anthropic", {}))),
+            completion_request(untranslated=("document",), exact=Exact(native=Native("anthropic", {}))),
             route(wire="gemini"),
             "it does not take document",
         ),
@@ -272,15 +274,17 @@ def test_what_auto_looks_for() -> None:
     assert not compose.needs(ASKED).vision
     assert not compose.needs(ASKED).tools
     assert compose.needs(RETURNED).vision
-    assert compose.needs(asked(tools=(LOOK,))).tools
+    assert compose.needs(completion_request(tools=(LOOK,))).tools
     long = "word " * 1000
-    alone = compose.needs(asked(turns=(Turn("user", long),))).tokens
+    alone = compose.needs(completion_request(turns=(Turn("user", long),))).tokens
     result = Turn("tool", tool_results=(ToolResult("1", "look", long),))
-    assert compose.needs(asked(turns=(Turn("user", long), result), system=long)).tokens == 3 * alone
+    assert (
+        compose.needs(completion_request(turns=(Turn("user", long), result), system=long)).tokens == 3 * alone
+    )
 
 
 def test_the_call_for_a_model() -> None:
-    request = asked(
+    request = completion_request(
         system="s", temperature=0.5, reasoning_effort="high", verbosity="low", web_search=True, max_output=9,
         tools=(LOOK,), schema={"type": "object"}, output_limit=8, offered=("the tool x",), exact=Exact(top_p=0.5),
     )  # fmt: skip
@@ -298,14 +302,14 @@ def test_the_call_for_a_model() -> None:
 
 def test_an_agent_gets_earlier_turns_before_the_question() -> None:
     turns = (Turn("user", "one"), Turn("assistant", "two"), Turn("tool", "three"), Turn("user", "four"))
-    call = compose.compose(asked(turns=turns), route(None))
+    call = compose.compose(completion_request(turns=turns), route(None))
     (turn,) = call.turns
     assert turn.role == "user"
     assert turn.text.endswith("four")
     assert turn.text.index("one") < turn.text.index("two")
     assert "three" not in turn.text
     loop = (*turns[:2], Turn("tool", tool_results=(ToolResult("1", "look", "three"),)), turns[-1])
-    exact = compose.compose(asked(turns=loop), route(None)).exact
+    exact = compose.compose(completion_request(turns=loop), route(None)).exact
     assert exact is not None
     assert exact.left_out == ("messages.tool_calls",), "it is reported"
     assert compose.compose(ASKED, route(None)).turns == (Turn("user", "hi"),)

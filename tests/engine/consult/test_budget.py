@@ -60,14 +60,14 @@ async def state(engine: Engine, **fields: Any) -> tuple[float, float]:
     return round(state.spent, 6), round(state.reserved, 6)
 
 
-def used(tokens: int, **fields: Any) -> dict[str, Any]:
+def usage_script(tokens: int, **fields: Any) -> dict[str, Any]:
     return {"usage": {"input": 10, "output": tokens}, "times": None, **fields}
 
 
 async def test_a_call_beyond_the_days_budget_is_refused_with_the_numbers_before_anything_is_sent(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    fake_api.script(**used(600))
+    fake_api.script(**usage_script(600))
     caller_ = caller(COUNSEL_BUDGET_DAY="0.012")
     await ask(engine, caller_, model="penny")
     with pytest.raises(BudgetExceeded) as excinfo:
@@ -118,7 +118,7 @@ async def test_a_jobs_limit_covers_its_retries_and_corrections(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     """The first answer does not match the schema, and the budget does not cover a second one."""
-    fake_api.script(**used(900, text="no JSON"))
+    fake_api.script(**usage_script(900, text="no JSON"))
     schema = {"type": "object", "required": ["a"]}
     with pytest.raises(BudgetExceeded) as excinfo:
         await ask(engine, caller(), model="penny", schema=schema, max_cost_usd=0.015)
@@ -218,7 +218,7 @@ async def test_auto_goes_on_with_a_provider_that_can_be_paid(
 async def test_simultaneous_calls_together_stay_within_the_budget(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    fake_api.script(**used(1_000, gate="all", gate_after=0))
+    fake_api.script(**usage_script(1_000, gate="all", gate_after=0))
     caller_ = caller(COUNSEL_BUDGET_MONTH="0.05")
     asking = [asyncio.create_task(ask(engine, caller_, model="penny")) for _ in range(12)]
     await fake_api.wait_for(count=5)
@@ -259,7 +259,7 @@ async def test_members_of_a_council_get_equal_shares_of_its_limit(
 async def test_a_limit_covers_every_round_of_a_council(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    fake_api.script(**used(1_000))
+    fake_api.script(**usage_script(1_000))
     request = ConsensusRequest(prompt="hello", models=("penny", "other"), max_cost_usd=0.03)
     result = (await engine.wait(await engine.submit(request, caller()))).to_json()
     (failure,) = result["phases"]["failed"]
@@ -273,7 +273,7 @@ async def test_a_resumed_job_counts_a_finished_call_once(
 ) -> None:
     """The second member hangs and the engine stops; another engine asks only that member again, within one limit."""
     fake_api.script(hang_after=1, times=1, model="other")
-    fake_api.script(**used(1_000))
+    fake_api.script(**usage_script(1_000))
     first = await open_engine(home)
     request = ConsensusRequest(
         prompt="hello", models=("penny", "other"), enable_cross_feedback=False, max_cost_usd=0.025
@@ -383,7 +383,7 @@ async def test_a_report_leaves_out_what_dead_processes_had_reserved(
 async def test_a_new_day_has_its_whole_budget(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    fake_api.script(**used(1_000))
+    fake_api.script(**usage_script(1_000))
     caller_ = caller(COUNSEL_BUDGET_DAY="0.01")
     await ask(engine, caller_, model="penny")
     with pytest.raises(BudgetExceeded) as excinfo:

@@ -19,12 +19,12 @@ DAY = Limit(BudgetLimit(2.0, 0.0), "day", "the day's budget", "raise COUNSEL_BUD
 JOB = Limit(BudgetLimit(0.5, 0.0, job="job_1"), "job", "max_cost_usd", "raise max_cost_usd")
 
 
-def refused(limit: Limit, spent: float, reserved: float) -> BudgetExceeded:
+def refusal(limit: Limit, spent: float, reserved: float) -> BudgetExceeded:
     return budget._exceeded(MODEL, limit, NotGranted(0, BudgetState(spent, reserved), 0.75))
 
 
 def test_a_days_budget_that_is_used_up() -> None:
-    error = refused(DAY, 1.5, 0.25)
+    error = refusal(DAY, 1.5, 0.25)
     assert error.message == (
         "The day's budget of $2.00 does not allow a call to gpt-5: $0.2500 is left ($1.50 spent, $0.2500 reserved for running "
         "calls), and the call needs $0.7500."
@@ -41,7 +41,7 @@ def test_a_days_budget_that_is_used_up() -> None:
 
 
 def test_a_jobs_limit_has_no_end_and_its_own_name() -> None:
-    error = refused(JOB, 0.625, 0.0)
+    error = refusal(JOB, 0.625, 0.0)
     assert error.message == (
         "max_cost_usd of $0.5000 does not allow a call to gpt-5: $0 is left ($0.6250 spent), and the call needs $0.7500."
     )

@@ -52,7 +52,7 @@ class Store:
         self.done.append(completed)
 
 
-def some(**fields: object) -> Any:
+def stand_in(**fields: object) -> Any:
     return SimpleNamespace(**fields)
 
 
@@ -75,7 +75,7 @@ class CallSetup:
             settings=settings, client="test", cwd="/", agent=None, person=None, owner="", env={}
         )
         task = SimpleNamespace(system=system, tools=(), asked_for=lambda name: True, project="")
-        self.job = some(
+        self.job = stand_in(
             id="job_1", attempt=attempt, caller=caller, task=task, tool="chat", handed_over=False, conversation="conv_1",
             key="", client="test", project="",
         )  # fmt: skip

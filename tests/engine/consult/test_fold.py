@@ -35,7 +35,7 @@ MODEL = Model("gpt-5", "openai", "gpt-5")
 CALL = Call((Turn("user", "hello"),), tokens=40)
 
 
-def some(**fields: object) -> Any:
+def stand_in(**fields: object) -> Any:
     return SimpleNamespace(**fields)
 
 
@@ -46,13 +46,13 @@ class Answer:
         self, *, tool: str = "chat", most: int = 1000, agent: bool = False, is_json: bool = False
     ) -> None:
         self.live = Live("job_1", ("gpt-5",))
-        self.job = some(
+        self.job = stand_in(
             id="job_1",
             tool=tool,
             caller=SimpleNamespace(settings=Settings(max_answer_bytes=most)),
             task=SimpleNamespace(asked_for=lambda name: name != "verbosity"),
         )
-        self.route = some(
+        self.route = stand_in(
             name="gpt-5",
             provider="openai",
             model=None if agent else MODEL,

@@ -35,19 +35,19 @@ def panels(home: Path) -> None:
     (home / "config.toml").write_text(PANELS)
 
 
-async def asked(engine: Engine, caller: Caller, *models: Any, **fields: Any) -> list[str]:
+async def members_asked(engine: Engine, caller: Caller, *models: Any, **fields: Any) -> list[str]:
     request = ConsensusRequest(prompt="q", models=models, enable_cross_feedback=False, **fields)
     result = (await engine.wait(await engine.submit(request, caller))).to_json()
     return [entry["model"] for entry in result["phases"]["initial"]]
 
 
 async def test_a_panel_stands_for_its_models(engine: Engine, caller: Callable[..., Caller]) -> None:
-    assert await asked(engine, caller(), "@duo") == ["gpt-5", "sonnet"]
-    assert await asked(engine, caller(), "gpt-5-mini", "@duo") == ["gpt-5-mini", "gpt-5", "sonnet"]
+    assert await members_asked(engine, caller(), "@duo") == ["gpt-5", "sonnet"]
+    assert await members_asked(engine, caller(), "gpt-5-mini", "@duo") == ["gpt-5-mini", "gpt-5", "sonnet"]
 
 
 async def test_the_users_own_panel_may_be_a_named_one(engine: Engine, caller: Callable[..., Caller]) -> None:
-    assert await asked(engine, caller(COUNSEL_CONSENSUS_MODELS="@duo"), "auto") == ["gpt-5", "sonnet"]
+    assert await members_asked(engine, caller(COUNSEL_CONSENSUS_MODELS="@duo"), "auto") == ["gpt-5", "sonnet"]
 
 
 def test_a_role_or_stance_is_for_a_member_of_the_users_own_panel(caller: Callable[..., Caller]) -> None:
@@ -69,7 +69,7 @@ async def test_a_stance_of_auto_applies_to_each_member_of_the_users_own_panel(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     own = caller(COUNSEL_CONSENSUS_MODELS="@roles")
-    assert await asked(engine, own, {"model": "auto", "stance": "for"}) == ["gpt-5", "sonnet"]
+    assert await members_asked(engine, own, {"model": "auto", "stance": "for"}) == ["gpt-5", "sonnet"]
     bodies = {call.model: str(call.body) for call in fake_api.calls}
     assert "security reviewer" in bodies["gpt-5"]
     assert "strongest honest case for it" in bodies["gpt-5"]
@@ -77,8 +77,8 @@ async def test_a_stance_of_auto_applies_to_each_member_of_the_users_own_panel(
 
 
 async def test_the_size_of_auto_is_a_setting(engine: Engine, caller: Callable[..., Caller]) -> None:
-    assert len(await asked(engine, caller(), "auto")) == 3
-    assert len(await asked(engine, caller(COUNSEL_PANEL_SIZE="2"), "auto")) == 2
+    assert len(await members_asked(engine, caller(), "auto")) == 3
+    assert len(await members_asked(engine, caller(COUNSEL_PANEL_SIZE="2"), "auto")) == 2
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
     message: str,
 ) -> None:
     with pytest.raises(kind) as excinfo:
-        await asked(engine, caller(), *models)
+        await members_asked(engine, caller(), *models)
     assert message in str(excinfo.value)
     assert fake_api.log.requests == []
 

@@ -19,7 +19,7 @@ LINES = st.lists(
 )
 
 
-def raw(slot: int, **fields: Any) -> RawFinding:
+def raw_finding(slot: int, **fields: Any) -> RawFinding:
     entry = {
         **planted.finding("store.py", 13, "high", "SQL injection through name", "A quote ends it."),
         **fields,
@@ -155,18 +155,20 @@ def test_content_cannot_fake_the_end_of_a_file() -> None:
 def test_equal_findings_are_near_and_similar(
     first_fields: dict[str, Any], second_fields: dict[str, Any], *, same: bool
 ) -> None:
-    groups = findings.merge([[raw(0, **first_fields)], [raw(1, **second_fields)]])
+    groups = findings.merge([[raw_finding(0, **first_fields)], [raw_finding(1, **second_fields)]])
     assert len(groups) == (1 if same else 2)
 
 
 def test_two_findings_of_one_member_are_never_one() -> None:
-    first, second = raw(0), raw(0, line=14, end_line=14, reason="Another statement.")
-    groups = findings.merge([[first, second], [raw(1)]])
+    first, second = raw_finding(0), raw_finding(0, line=14, end_line=14, reason="Another statement.")
+    groups = findings.merge([[first, second], [raw_finding(1)]])
     assert [len(group) for group in groups] == [2, 1]
 
 
 def test_each_finding_is_checked_by_one_member_that_did_not_make_it_and_the_work_is_shared() -> None:
-    groups = [[raw(0, line=line, end_line=line)] for line in range(10, 200, 20)] + [[raw(0), raw(1), raw(2)]]
+    groups = [[raw_finding(0, line=line, end_line=line)] for line in range(10, 200, 20)] + [
+        [raw_finding(0), raw_finding(1), raw_finding(2)]
+    ]
     duties = findings.assign(groups, ["0", "1", "2"])
     assert sorted(at for duty in duties.values() for at in duty) == list(range(len(groups) - 1))
     assert "0" not in duties
@@ -241,14 +243,14 @@ def test_a_finding_is_in_the_change_outside_of_it_or_nowhere() -> None:
     files = {"a.py": diff.FileDiff(path="a.py", hunks=(diff.Hunk(1, 1, ("+x",)),), status="added")}
     counts = {"other.py": 3, "none.py": -1, "gone.py": -1, "x": None}
 
-    def where(**fields: Any) -> str:
-        return findings.location(raw(0, **fields), files, counts.get)
+    def location_of(**fields: Any) -> str:
+        return findings.location(raw_finding(0, **fields), files, counts.get)
 
     files["gone.py"] = diff.FileDiff(path="gone.py", hunks=(diff.Hunk(1, 1, ("-x",) * 90),), status="deleted")
-    assert where(file="gone.py", line=60, end_line=60) == "diff", "all of it was changed"
-    assert where(file="a.py", line=1, end_line=1) == "diff"
-    assert where(file="a.py", line=2, end_line=2) == "missing"
-    assert where(file="other.py", line=3, end_line=3) == "outside"
-    assert where(file="other.py", line=4, end_line=4) == "missing"
-    assert where(file="none.py") == "missing"
-    assert where(file="x") == "outside"
+    assert location_of(file="gone.py", line=60, end_line=60) == "diff", "all of it was changed"
+    assert location_of(file="a.py", line=1, end_line=1) == "diff"
+    assert location_of(file="a.py", line=2, end_line=2) == "missing"
+    assert location_of(file="other.py", line=3, end_line=3) == "outside"
+    assert location_of(file="other.py", line=4, end_line=4) == "missing"
+    assert location_of(file="none.py") == "missing"
+    assert location_of(file="x") == "outside"

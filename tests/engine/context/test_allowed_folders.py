@@ -40,7 +40,7 @@ file_name = st.tuples(
 ).map(lambda parts: parts[0] + "/".join([*parts[1], parts[2]]))
 
 
-def arrange(root: Path, links: list[tuple[str, str, str]]) -> None:
+def create_tree(root: Path, links: list[tuple[str, str, str]]) -> None:
     for folder in FOLDERS:
         (root / folder).mkdir(parents=True)
         for name in FILES:
@@ -59,7 +59,7 @@ def arrange(root: Path, links: list[tuple[str, str, str]]) -> None:
 def test_only_content_of_allowed_folders_is_sent(links: Any, file_name: Any, lines: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
-        arrange(root, links)
+        create_tree(root, links)
         env = {"HOME": str(root / "outside"), "COUNSEL_HOME": str(root / "counsel")}
         caller = Caller(cwd=root / "allowed", settings=load(env))
         question = Question(prompt="Q", files=(file_name.replace("ROOT", str(root)) + lines,))

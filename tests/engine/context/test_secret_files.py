@@ -44,7 +44,7 @@ def caller(project: Path) -> Callable[..., Caller]:
     return make
 
 
-def sent(caller: Caller, name: str) -> bool:
+def is_sent(caller: Caller, name: str) -> bool:
     try:
         build.build(Question(prompt="Why?", files=(name,)), caller)
     except FileNotAllowed:
@@ -112,7 +112,7 @@ def test_a_secret_and_its_copies_are_known_by_name(
     path = project / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
-    assert not sent(caller(), name)
+    assert not is_sent(caller(), name)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_secret_and_its_copies_are_known_by_name(
 )
 def test_other_names_are_no_secrets(project: Path, caller: Callable[..., Caller], name: str) -> None:
     (project / name).write_text("x\n")
-    assert sent(caller(), name)
+    assert is_sent(caller(), name)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_some_files_are_secret_only_with_a_password(
     path.parent.mkdir(exist_ok=True)
     for text, fine in ((harmless, True), (secret, False)):
         path.write_text(text)
-        assert sent(caller(), name) is fine
+        assert is_sent(caller(), name) is fine
 
 
 def test_every_name_of_a_part_is_bounded() -> None:
@@ -188,8 +188,8 @@ def test_a_hard_link_to_a_file_of_counsels_is_refused(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
     (project / "notes.txt").hardlink_to(path)
-    assert not sent(caller(), "notes.txt")
-    assert sent(caller(COUNSEL_ALLOWED_SECRET_FILES=str(project / "notes.txt")), "notes.txt")
+    assert not is_sent(caller(), "notes.txt")
+    assert is_sent(caller(COUNSEL_ALLOWED_SECRET_FILES=str(project / "notes.txt")), "notes.txt")
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_a_hard_link_to_a_secret_of_the_home_folder_is_refused(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("x\n")
     (project / "notes.txt").hardlink_to(path)
-    assert not sent(caller(), "notes.txt")
+    assert not is_sent(caller(), "notes.txt")
 
 
 def test_other_hard_links_are_sent(project: Path, caller: Callable[..., Caller]) -> None:
     (project / "a.txt").write_text("x\n")
     (project / "b.txt").hardlink_to(project / "a.txt")
-    assert sent(caller(), "b.txt")
+    assert is_sent(caller(), "b.txt")
 
 
 @pytest.mark.parametrize("link", ["symlink", "hard link"])
@@ -273,9 +273,9 @@ SECRETS = {
 @pytest.mark.parametrize("form", SECRETS)
 def test_a_secret_is_known_by_its_form(project: Path, caller: Callable[..., Caller], form: str) -> None:
     (project / "notes.txt").write_text(f"first\n{SECRETS[form]}" if form != "cookies" else SECRETS[form])
-    assert not sent(caller(), "notes.txt")
+    assert not is_sent(caller(), "notes.txt")
     (project / "notes.txt").write_text(SECRETS[form], encoding="utf-16")
-    assert not sent(caller(), "notes.txt")
+    assert not is_sent(caller(), "notes.txt")
 
 
 MENTIONS = {
@@ -310,7 +310,7 @@ MENTIONS = {
 @pytest.mark.parametrize("form", MENTIONS)
 def test_what_only_mentions_a_secret_is_sent(project: Path, caller: Callable[..., Caller], form: str) -> None:
     (project / "notes.txt").write_text(MENTIONS[form])
-    assert sent(caller(), "notes.txt")
+    assert is_sent(caller(), "notes.txt")
 
 
 def test_this_projects_own_sources_are_no_secrets() -> None:
@@ -326,8 +326,8 @@ def test_a_file_that_holds_one_of_the_callers_own_keys_is_refused(
     project: Path, caller: Callable[..., Caller]
 ) -> None:
     (project / "main.py").write_text("client = Client('my-very-own-key-0001')\n")
-    assert sent(caller(), "main.py")
-    assert not sent(caller(OPENAI_API_KEY="my-very-own-key-0001"), "main.py")
+    assert is_sent(caller(), "main.py")
+    assert not is_sent(caller(OPENAI_API_KEY="my-very-own-key-0001"), "main.py")
 
 
 def test_a_secret_across_the_pieces_of_a_large_file_is_found(
@@ -337,7 +337,7 @@ def test_a_secret_across_the_pieces_of_a_large_file_is_found(
         before = "x" * 99 + "\n"
         filler = (before * (1 + (1 << 20) // 100))[: (1 << 20) + shift]
         (project / "big.log").write_text(f"{filler}\nk: {b64(PEM)}\nend\n")
-        assert not sent(caller(COUNSEL_MAX_FILE_BYTES="1000"), "big.log{999999:}")
+        assert not is_sent(caller(COUNSEL_MAX_FILE_BYTES="1000"), "big.log{999999:}")
 
 
 @pytest.mark.parametrize(
@@ -359,4 +359,4 @@ def test_a_secret_across_the_pieces_of_a_large_file_is_found(
 def test_no_hostile_text_takes_long(project: Path, caller: Callable[..., Caller], text: str) -> None:
     for name in ("big", ".gitconfig", "x.tfvars", "gradle.properties", "wp-config.php"):
         (project / name).write_text(text * (300_000 // len(text)))
-        sent(caller(), name)
+        is_sent(caller(), name)

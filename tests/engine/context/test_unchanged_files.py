@@ -21,7 +21,7 @@ LONG = "".join(f"line {number} of the file\n" for number in range(200))
 
 
 @pytest.fixture
-def brief(fake_api: FakeAPI) -> None:
+def brief_answer(fake_api: FakeAPI) -> None:
     """An answer that repeats no part of the question."""
     fake_api.script(text="seen", times=None)
 
@@ -41,7 +41,7 @@ def last(fake_api: FakeAPI) -> str:
     return json.dumps(fake_api.log.requests[-1].body, ensure_ascii=False)
 
 
-@pytest.mark.usefixtures("brief")
+@pytest.mark.usefixtures("brief_answer")
 async def test_an_unchanged_file_is_sent_once_and_a_note_says_where(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
@@ -60,7 +60,7 @@ async def test_an_unchanged_file_is_sent_once_and_a_note_says_where(
     assert last(fake_api).count("unchanged since turn 1") == 2
 
 
-@pytest.mark.usefixtures("brief")
+@pytest.mark.usefixtures("brief_answer")
 async def test_a_changed_file_is_sent_again_also_when_it_was_changed_back(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
@@ -74,7 +74,7 @@ async def test_a_changed_file_is_sent_again_also_when_it_was_changed_back(
     assert "unchanged since" not in last(fake_api)
 
 
-@pytest.mark.usefixtures("brief")
+@pytest.mark.usefixtures("brief_answer")
 async def test_only_the_same_lines_of_the_same_file_count(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
@@ -86,7 +86,7 @@ async def test_only_the_same_lines_of_the_same_file_count(
     assert last(fake_api).count("unchanged since turn 1") == 1
 
 
-@pytest.mark.usefixtures("brief")
+@pytest.mark.usefixtures("brief_answer")
 async def test_another_model_another_process_and_a_consensus_have_it_in_their_history(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:

@@ -18,7 +18,7 @@ from fake import FakeAPI
 from support.stored import usage as used
 
 
-async def asked(engine: Engine, sender: Caller, **fields: Any) -> Any:
+async def ask_and_wait(engine: Engine, sender: Caller, **fields: Any) -> Any:
     job = await engine.submit(ChatRequest(prompt="hello", **fields), sender)
     return await engine.wait(job)
 
@@ -27,13 +27,13 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", gate_after=0, model="gpt-5", times=3)
-    tasks = [asyncio.create_task(asked(engine, caller(), model="gpt-5")) for _ in range(3)]
+    tasks = [asyncio.create_task(ask_and_wait(engine, caller(), model="gpt-5")) for _ in range(3)]
     await fake_api.wait_for(count=3)
     fake_api.open_gate("g")
     await asyncio.gather(*tasks)
     fake_api.script(status=401, vendor="anthropic")
     with pytest.raises(CounselError):
-        await asked(engine, caller(), model="sonnet")
+        await ask_and_wait(engine, caller(), model="sonnet")
     await engine.store.flush()
     result = await usage.summary(engine.store, time.time() - 60, "provider")
     by_name = {group["provider"]: group for group in result["groups"]}
@@ -46,7 +46,7 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
 
 
 async def test_prometheus_reads_it(engine: Engine, caller: Callable[..., Caller]) -> None:
-    await asked(engine, caller(), model="gpt-5")
+    await ask_and_wait(engine, caller(), model="gpt-5")
     await engine.store.flush()
     text = await prometheus.text(engine.store, prometheus.Load({("openai", "gpt-5"): 2}, jobs=0))
     assert 'counsel_running_calls{provider="openai",model="gpt-5"} 2' in text
@@ -64,7 +64,9 @@ async def test_calls_under_way_are_counted_by_provider_and_model(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", times=2)
-    tasks = [asyncio.create_task(asked(engine, caller(), model=model)) for model in ("gpt-5", "gpt-5-mini")]
+    tasks = [
+        asyncio.create_task(ask_and_wait(engine, caller(), model=model)) for model in ("gpt-5", "gpt-5-mini")
+    ]
     await fake_api.wait_for(count=2)
     text = await engine.metrics_text()
     assert 'counsel_running_calls{provider="openai",model="gpt-5"} 1' in text

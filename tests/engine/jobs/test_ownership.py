@@ -216,7 +216,7 @@ async def test_a_job_is_paid_for_once_although_its_owners_file_is_removed_again_
     await other_engine.close()
 
 
-async def lose(engine: Engine, job: str) -> None:
+async def lose_job(engine: Engine, job: str) -> None:
     """Another process takes the job, as if this one were dead."""
     adopted_job = await engine.store.adopt(job, engine.runner.ownership.name, "")
     assert adopted_job
@@ -233,7 +233,7 @@ async def test_a_process_that_lost_a_job_stops_its_call_and_follows_the_new_owne
     following = asyncio.create_task(_last(engine, job))
     other_engine = await open_engine(home)
     other_engine.register_caller(caller())
-    await lose(engine, job)
+    await lose_job(engine, job)
     await fake_api.wait_for(state="disconnected")
     assert (await waiting).content == "gpt-5 says: hello"
     assert (await following).kind == "done"
@@ -254,7 +254,7 @@ async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
     await fake_api.wait_for(deltas=1)
     for loop in engine.runner.periodic.tasks:  # as if between two checks of the owner
         loop.cancel()
-    await lose(engine, job)
+    await lose_job(engine, job)
     fake_api.open_gate("g")
     await asyncio.wait({engine.runner.running[job].task})
     await engine.close()
@@ -283,7 +283,7 @@ async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
     following = asyncio.create_task(follow())
     for loop in engine.runner.periodic.tasks:  # as if between two checks of the owner
         loop.cancel()
-    await lose(engine, job)
+    await lose_job(engine, job)
     former = engine.runner.running[job].task
     fake_api.open_gate("g")
     await asyncio.wait({former})

@@ -26,11 +26,11 @@ async def server(tmp_path: Path) -> AsyncIterator[OpenServer]:
     """An engine on another machine, which means another home."""
     engines: list[Engine] = []
 
-    async def opened(name: str) -> Engine:
+    async def open_server(name: str) -> Engine:
         engines.append(await open_engine(tmp_path / name))
         return engines[-1]
 
-    yield opened
+    yield open_server
     for engine in engines:
         await engine.close()
 

@@ -34,7 +34,7 @@ def of_person(engine: Engine, person: Person) -> Any:
     return engine.for_person(person)
 
 
-async def noted(engine: Engine) -> list[AuditRecord]:
+async def audit_records(engine: Engine) -> list[AuditRecord]:
     await engine.store.flush()
     return await engine.store.audit.read(0.0, None, 100)
 
@@ -58,7 +58,7 @@ async def test_jobs_and_names_of_others_do_not_exist(engine: Engine, caller: Any
     assert not engine.for_machine().is_team
     with pytest.raises(NotFound):
         await engine.for_machine().status(job)
-    first = (await noted(engine))[-1]
+    first = (await audit_records(engine))[-1]
     assert (first.person, first.token, first.address, first.action) == ("p_ada", "t_1", "10.0.0.1", "asked")
     assert (first.object, first.detail) == (job, "gpt-5 through test")
 
@@ -85,7 +85,7 @@ async def test_calls_that_have_not_ended(engine: Engine, caller: Any, fake_api: 
     assert await ada.cancel(job)
     await engine.store.flush()
     assert await ada.open_calls("call-") == []
-    assert (await noted(engine))[0].action == "cancelled"
+    assert (await audit_records(engine))[0].action == "cancelled"
 
 
 async def test_the_operator_finds_calls_of_an_earlier_release(engine: Engine, caller: Any) -> None:
@@ -105,7 +105,7 @@ async def test_a_person_with_read_only_access(engine: Engine, caller: Any) -> No
     for change in (eve.archive.share, eve.archive.unshare, eve.archive.delete):
         with pytest.raises(NotPermitted, match=r"cannot (share|delete) conversations"):
             await change("conv_x")
-    (refusal,) = await noted(engine)
+    (refusal,) = await audit_records(engine)
     assert (refusal.action, refusal.object) == ("refused", "ChatRequest")
 
 
@@ -143,7 +143,7 @@ async def test_what_is_shared_is_read_by_all_and_continued_by_its_owner(engine: 
     await ada.archive.delete(name)
     with pytest.raises(NotFound):
         await ada.archive.show(name)
-    actions = [record.action for record in await noted(engine)]
+    actions = [record.action for record in await audit_records(engine)]
     assert actions[0] == "deleted"
     assert {"shared", "unshared", "refused", "asked"} <= set(actions)
 
@@ -167,7 +167,7 @@ async def test_a_call_is_recorded_without_its_question(engine: Engine, caller: A
     await ada.wait(
         await ada.submit(ConsensusRequest(prompt="the question", models=("gpt-5", "haiku")), caller())
     )
-    (record,) = await noted(engine)
+    (record,) = await audit_records(engine)
     assert record.detail == "gpt-5, haiku through test"
     assert "question" not in str(record)
 
@@ -197,6 +197,6 @@ async def test_a_person_deletes_a_job_of_their_own(engine: Engine, caller: Any) 
     await ada.delete(job)
     with pytest.raises(NotFound):
         await ada.status(job)
-    assert (await noted(engine))[0].action == "deleted"
+    assert (await audit_records(engine))[0].action == "deleted"
     await ada.close()
     await ask(ada, caller)

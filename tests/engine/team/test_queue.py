@@ -31,14 +31,14 @@ async def server(
     """A server on another machine, with the same keys and this concurrency."""
     engines: list[Engine] = []
 
-    async def opened(name: str, concurrency: int = 64, *, takes_jobs: bool = True) -> Engine:
+    async def open_server(name: str, concurrency: int = 64, *, takes_jobs: bool = True) -> Engine:
         monkeypatch.setenv("COUNSEL_CONCURRENCY", str(concurrency))
         engine = await open_engine(tmp_path / name, takes_jobs=takes_jobs)
         engine.register_caller(caller())
         engines.append(engine)
         return engine
 
-    yield opened
+    yield open_server
     for engine in engines:
         await engine.close()
 

@@ -27,13 +27,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
         await server_.on_connect()
         yield SimpleNamespace(call_tool=call_tool)
 
-    async def nothing() -> None:
+    async def do_nothing() -> None:
         return None
 
     async def tools(_: object) -> list[object]:
         return []
 
-    server_ = SimpleNamespace(on_connect=nothing, on_call=nothing, timeout=None)
+    server_ = SimpleNamespace(on_connect=do_nothing, on_call=do_nothing, timeout=None)
     start = SimpleNamespace(server=server_, unset=())
     monkeypatch.setattr("counsel.engine.tools.connections.starting.start", lambda *_: start)
     monkeypatch.setattr(connections, "connected", connected)

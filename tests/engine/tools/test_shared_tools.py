@@ -138,7 +138,7 @@ async def test_every_model_of_a_consensus_has_the_tools(remote: SharedTools) -> 
 # ── refusals, before anything is sent ────────────────────────────────────────────────────────────────
 
 
-async def refused(
+async def expect_refusal(
     shared_tools: SharedTools, kind: type[CounselError], words: str, *args: Any, **fields: Any
 ) -> None:
     with pytest.raises(kind, match=words):
@@ -148,12 +148,18 @@ async def refused(
 
 
 async def test_nothing_is_shared_unless_the_user_allows_it(shared_tools: SharedTools) -> None:
-    await refused(shared_tools, InvalidArgument, "COUNSEL_SHARED_TOOLS=notes", shared_tools.caller(shared=""))
-    await refused(shared_tools, InvalidArgument, "allowed are: other", shared_tools.caller(shared="other"))
+    await expect_refusal(
+        shared_tools, InvalidArgument, "COUNSEL_SHARED_TOOLS=notes", shared_tools.caller(shared="")
+    )
+    await expect_refusal(
+        shared_tools, InvalidArgument, "allowed are: other", shared_tools.caller(shared="other")
+    )
 
 
 async def test_a_server_that_no_client_has(shared_tools: SharedTools) -> None:
-    await refused(shared_tools, NotFound, "No agent has", shared_tools.caller(shared="*"), tools=("shelve",))
+    await expect_refusal(
+        shared_tools, NotFound, "No agent has", shared_tools.caller(shared="*"), tools=("shelve",)
+    )
 
 
 async def test_a_relative_path_is_ignored_in_an_untrusted_folder(
@@ -161,7 +167,7 @@ async def test_a_relative_path_is_ignored_in_an_untrusted_folder(
 ) -> None:
     (shared_tools.project / "server").symlink_to(sys.executable)
     shared_tools.claude(notes={**shared_tools.entry(), "command": "./server"})
-    await refused(shared_tools, InvalidArgument, "which no agent was told to trust")
+    await expect_refusal(shared_tools, InvalidArgument, "which no agent was told to trust")
 
 
 async def test_what_a_relative_variable_finds_in_the_folder_is_not_the_users(
@@ -169,7 +175,7 @@ async def test_what_a_relative_variable_finds_in_the_folder_is_not_the_users(
 ) -> None:
     (shared_tools.project / "own").mkdir()
     (shared_tools.home / ".claude.json").rename(shared_tools.project / "own" / ".claude.json")
-    await refused(shared_tools, NotFound, "No agent has", shared_tools.caller(CLAUDE_CONFIG_DIR="own"))
+    await expect_refusal(shared_tools, NotFound, "No agent has", shared_tools.caller(CLAUDE_CONFIG_DIR="own"))
 
 
 async def test_a_server_does_not_import_what_lies_in_the_callers_folder(shared_tools: SharedTools) -> None:
@@ -188,7 +194,7 @@ async def test_a_server_does_not_import_what_lies_in_the_callers_folder(shared_t
 async def test_a_repository_cannot_bring_a_server(shared_tools: SharedTools) -> None:
     entry = json.dumps({"mcpServers": {"theirs": shared_tools.entry()}})
     (shared_tools.project / ".mcp.json").write_text(entry)
-    await refused(
+    await expect_refusal(
         shared_tools, InvalidArgument, "repository", shared_tools.caller(shared="*"), tools=("theirs",)
     )
 
@@ -203,7 +209,7 @@ async def test_a_repository_cannot_replace_a_server(remote: SharedTools) -> None
 
 async def test_counsel_itself_is_not_shared(shared_tools: SharedTools) -> None:
     shared_tools.claude(us={"command": sys.executable, "args": ["-m", "counsel", "stdio", "--as", "claude"]})
-    await refused(
+    await expect_refusal(
         shared_tools, SelfConsultation, "counsel itself", shared_tools.caller(shared="*"), tools=("us",)
     )
 
@@ -212,7 +218,7 @@ async def test_a_switched_off_server(shared_tools: SharedTools) -> None:
     content: dict[str, Any] = {"projects": {str(shared_tools.project): {"disabledMcpServers": ["notes"]}}}
     content["mcpServers"] = {"notes": {"type": "stdio", **shared_tools.entry()}}
     (shared_tools.home / ".claude.json").write_text(json.dumps(content))
-    await refused(shared_tools, InvalidArgument, "is disabled")
+    await expect_refusal(shared_tools, InvalidArgument, "is disabled")
 
 
 # ── whose definition counts ──────────────────────────────────────────────────────────────────────────

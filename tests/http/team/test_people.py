@@ -17,7 +17,7 @@ async def patch(api: Api, name: str, **body: Any) -> tuple[int, Any]:
         return answer.status, await answer.json()
 
 
-async def works(team: TeamServer, token: str) -> bool:
+async def is_accepted(team: TeamServer, token: str) -> bool:
     status, _ = await (await team.client(token)).get("/api/jobs")
     assert status in {200, 401}
     return status == 200
@@ -32,9 +32,9 @@ async def test_an_admin_changes_a_person(team: TeamServer) -> None:
         "fields that are not named stay"
     )
     assert (await patch(admin, "Ann", disabled=True))[1]["disabled_at"]
-    assert not await works(team, team.tokens["Ann"])
+    assert not await is_accepted(team, team.tokens["Ann"])
     assert (await patch(admin, "Ann", disabled=False))[1]["disabled_at"] is None
-    assert await works(team, team.tokens["Ann"])
+    assert await is_accepted(team, team.tokens["Ann"])
     rows = (await admin.get("/api/team/audit"))[1]["records"]
     changes = [row["detail"] for row in rows if row["action"] == "people changed"]
     assert changes == ["enabled", "disabled", "role: member", "role: read-only, groups: ['Ops']"]
@@ -59,15 +59,15 @@ async def test_tokens_are_added_replaced_and_ended(team: TeamServer) -> None:
     admin, _ = await team.client(OPERATOR), await team.person("Ann")
     status, further = await admin.post(f"{PEOPLE}/Ann/tokens", {"label": "ci", "days": 3})
     assert (status, further["name"], bool(further["expires_at"])) == (200, "Ann", True)
-    assert await works(team, further["token"])
-    assert await works(team, team.tokens["Ann"])
+    assert await is_accepted(team, further["token"])
+    assert await is_accepted(team, team.tokens["Ann"])
     status, person = await admin.delete(f"{PEOPLE}/Ann/tokens/{further['token_id']}")
     assert (status, [token["label"] for token in person["tokens"]]) == (200, [""])
-    assert not await works(team, further["token"])
+    assert not await is_accepted(team, further["token"])
     status, new_token = await admin.post(f"{PEOPLE}/Ann/rotate", {})
     assert (status, new_token["expires_at"]) == (200, None)
-    assert await works(team, new_token["token"])
-    assert not await works(team, team.tokens["Ann"])
+    assert await is_accepted(team, new_token["token"])
+    assert not await is_accepted(team, team.tokens["Ann"])
     assert (await admin.delete(f"{PEOPLE}/Ann/tokens/nothing"))[0] == 404
 
 

@@ -33,12 +33,12 @@ async def test_levels_of_effort_agree_or_say_why_not(asking: ModuleType, name: s
                 if provider.wire == "anthropic":
                     reply["max_tokens"] = model.output
                 ours, theirs = await both.ours(question), await both.theirs(question, reply)
-                if sent(provider.wire, ours.body) != sent(provider.wire, theirs.body):
+                if sent_effort(provider.wire, ours.body) != sent_effort(provider.wire, theirs.body):
                     differ.add((model.id, level))
     assert differ == {(model, level) for model, level in LISTED if model in {row.id for row in models}}
 
 
-def sent(wire: str, body: Any) -> Any:
+def sent_effort(wire: str, body: Any) -> Any:
     if wire == "gemini":
         return body.get("generationConfig", {}).get("thinkingConfig", {})
     if wire == "anthropic":

@@ -65,7 +65,7 @@ def checkers() -> dict[str, Any]:
 
     def typed(kind: Any) -> Any:
         adapter = TypeAdapter(kind)
-        return lambda body: solid(adapter.validate_python(body))
+        return lambda body: as_plain_data(adapter.validate_python(body))
 
     return {
         "openai_responses": typed(ResponseCreateParamsStreaming),
@@ -75,14 +75,14 @@ def checkers() -> dict[str, Any]:
     }
 
 
-def solid(value: Any) -> Any:
+def as_plain_data(value: Any) -> Any:
     """Plain lists and dictionaries: the SDKs return iterators, which validate as they go, and models."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, dict):
-        return {name: solid(item) for name, item in value.items()}
+        return {name: as_plain_data(item) for name, item in value.items()}
     if isinstance(value, list) or hasattr(value, "__next__"):
-        return [solid(item) for item in value]
+        return [as_plain_data(item) for item in value]
     return value
 
 

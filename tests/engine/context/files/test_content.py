@@ -216,11 +216,11 @@ async def test_reading_does_not_block_the_loop(
     gate = threading.Event()
     real_read = allowed_folders.OpenFile.read
 
-    def held_read(self: allowed_folders.OpenFile, limit: int) -> bytes:
+    def delayed_read(self: allowed_folders.OpenFile, limit: int) -> bytes:
         assert gate.wait(10)
         return real_read(self, limit)
 
-    monkeypatch.setattr(allowed_folders.OpenFile, "read", held_read)
+    monkeypatch.setattr(allowed_folders.OpenFile, "read", delayed_read)
     building = asyncio.create_task(build.build_async(Question(prompt="Q", files=("a",)), caller()))
     await asyncio.sleep(0)
     gate.set()  # reached only if the loop is free

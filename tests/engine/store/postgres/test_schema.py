@@ -39,7 +39,7 @@ async def refusal(url: str) -> ConfigInvalid:
     return reading.value
 
 
-async def works(url: str) -> None:
+async def check_that_it_works(url: str) -> None:
     store = PostgresStore(url)
     await store.submit(new_job())
     await store.close()
@@ -60,11 +60,11 @@ async def test_a_database_without_tables_says_which_command_makes_them(empty: st
     assert administration.migrate(empty) == (0, schema.VERSION)
     assert administration.migrate(empty) == (schema.VERSION, schema.VERSION)
     assert administration.status(empty).problem is None
-    await works(empty)
+    await check_that_it_works(empty)
 
 
 @pytest.fixture
-def stranger(postgres_server: PostgresServer, empty: str) -> Iterator[str]:
+def unprivileged_url(postgres_server: PostgresServer, empty: str) -> Iterator[str]:
     """The same database, as a role that owns nothing in it."""
     postgres_server.execute("CREATE ROLE stranger")
     try:
@@ -76,23 +76,23 @@ def stranger(postgres_server: PostgresServer, empty: str) -> Iterator[str]:
 
 
 async def test_a_role_without_rights_is_told_which_role_to_use(
-    postgres_server: PostgresServer, empty: str, stranger: str
+    postgres_server: PostgresServer, empty: str, unprivileged_url: str
 ) -> None:
     name = empty.partition("?")[0].rpartition("/")[2]
     with pytest.raises(StoreError, match="permission denied") as making:
-        administration.migrate(stranger)
+        administration.migrate(unprivileged_url)
     administration.migrate(empty)
     with pytest.raises(StoreError, match="permission denied") as reading:
-        administration.status(stranger)
+        administration.status(unprivileged_url)
     postgres_server.execute(
         "GRANT USAGE ON SCHEMA counsel, counsel_queue TO stranger;"
         "GRANT SELECT ON ALL TABLES IN SCHEMA counsel, counsel_queue TO stranger",
         name,
     )
-    status = administration.status(stranger)
+    status = administration.status(unprivileged_url)
     assert status.problem is not None
     assert "stranger may not write" in status.problem
-    store = PostgresStore(stranger)
+    store = PostgresStore(unprivileged_url)
     with pytest.raises(StoreError, match="permission denied") as writing:
         await store.submit(new_job())
     await store.close()
@@ -138,7 +138,7 @@ async def test_a_migration_that_fails_changes_nothing(empty: str, monkeypatch: p
         with pytest.raises(Exception, match="division by zero"):
             administration.migrate(empty)
     assert administration.status(empty).schema == schema.VERSION
-    await works(empty)
+    await check_that_it_works(empty)
 
 
 async def test_an_earlier_release_keeps_working_after_a_migration_that_only_adds(
@@ -149,7 +149,7 @@ async def test_an_earlier_release_keeps_working_after_a_migration_that_only_adds
         administration.migrate(empty)
     assert administration.status(empty).schema == schema.VERSION + 1
     assert administration.migrate(empty) == (schema.VERSION + 1, schema.VERSION + 1)
-    await works(empty)
+    await check_that_it_works(empty)
 
 
 async def test_a_release_that_is_too_old_for_the_database_says_so(
