@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from fake import FakeProcess
-from support.postgres_server import PostgresServer, required
+from support.postgres_server import PostgresServer, required_programs
 from support.provider_keys import keys
 from team import load
 from team.fleet import Fleet, Member
@@ -224,7 +224,7 @@ def main() -> None:
     count = next((int(word) for word in words if word.isdigit()), 400)
     parts = {word for word in words if not word.isdigit()} or {"servers", "workers", "streams"}
     print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors", flush=True)
-    server = PostgresServer(required())
+    server = PostgresServer(required_programs())
 
     def measure(work: Callable[[Path], Coroutine[Any, Any, None]]) -> None:
         """Run the measurement with its own database and folder."""

@@ -102,8 +102,8 @@ def postgres_server() -> Iterator[PostgresServer]:
         pytest.importorskip(
             "psycopg", reason="psycopg is not installed (pip install -r requirements-dev.lock)"
         )
-    from support.postgres_server import PostgresServer, required
+    from support.postgres_server import PostgresServer, required_programs
 
-    server = PostgresServer(required())
+    server = PostgresServer(required_programs())
     yield server
     server.end()

@@ -13,20 +13,20 @@ from counsel import budgets, settings
 BERLIN, SANTIAGO, KOLKATA = ZoneInfo("Europe/Berlin"), ZoneInfo("America/Santiago"), ZoneInfo("Asia/Kolkata")
 
 
-def at(zone: tzinfo, *moment: int) -> float:
+def moment_in(zone: tzinfo, *moment: int) -> float:
     return datetime(*moment, tzinfo=zone).timestamp()  # type: ignore[arg-type,misc]
 
 
 @pytest.mark.parametrize("zone", [UTC, BERLIN, KOLKATA])
 def test_a_day_begins_at_midnight(zone: tzinfo) -> None:
-    first, second, third = (at(zone, 2026, 11, day) for day in (15, 16, 17))
+    first, second, third = (moment_in(zone, 2026, 11, day) for day in (15, 16, 17))
     assert budgets.bounds("day", second - 0.001, zone) == (first, second)
     assert budgets.bounds("day", second, zone) == (second, third)
 
 
 def test_a_month_ends_with_its_last_day() -> None:
     for year, month, following in ((2026, 2, (2026, 3)), (2028, 2, (2028, 3)), (2026, 12, (2027, 1))):
-        since, until = at(BERLIN, year, month, 1), at(BERLIN, *following, 1)
+        since, until = moment_in(BERLIN, year, month, 1), moment_in(BERLIN, *following, 1)
         assert budgets.bounds("month", since, BERLIN) == (since, until)
         assert budgets.bounds("month", until - 0.001, BERLIN) == (since, until)
         assert budgets.bounds("month", until, BERLIN)[0] == until
@@ -35,14 +35,14 @@ def test_a_month_ends_with_its_last_day() -> None:
 def test_days_with_a_change_of_the_clock_have_23_and_25_hours() -> None:
     lengths = []
     for day in ((2026, 3, 29), (2026, 10, 25)):
-        since, until = budgets.bounds("day", at(BERLIN, *day, 12), BERLIN)
+        since, until = budgets.bounds("day", moment_in(BERLIN, *day, 12), BERLIN)
         lengths.append(timedelta(seconds=until - since) / timedelta(hours=1))
     assert lengths == [23, 25]
 
 
 def test_a_midnight_that_the_clocks_skip_is_the_moment_at_which_they_do() -> None:
     """In Chile 00:00 becomes 01:00."""
-    since, until = budgets.bounds("day", at(SANTIAGO, 2026, 9, 6, 12), SANTIAGO)
+    since, until = budgets.bounds("day", moment_in(SANTIAGO, 2026, 9, 6, 12), SANTIAGO)
     assert datetime.fromtimestamp(since, UTC) == datetime(2026, 9, 6, 4, tzinfo=UTC)
     assert until - since == 23 * 3600
     assert budgets.bounds("day", since - 1, SANTIAGO)[1] == since, "no second belongs to two days, or to none"

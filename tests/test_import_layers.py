@@ -92,7 +92,7 @@ def targets(module: str) -> tuple[str, ...]:
     return tuple(imported(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
 
 
-def wrong() -> set[tuple[str, str]]:
+def wrong_imports() -> set[tuple[str, str]]:
     rank = {name: number for number, row in enumerate(LAYERS) for name in row}
     against = set()
     for module in MODULES:
@@ -111,7 +111,7 @@ def test_every_package_has_its_layer() -> None:
 
 
 def test_imports_point_one_way() -> None:
-    against = wrong() - ALLOWED.keys()
+    against = wrong_imports() - ALLOWED.keys()
     assert not against, "\n".join(f"{module} imports {target}" for module, target in sorted(against))
 
 
@@ -133,7 +133,7 @@ def _is_below(module: str, package: str) -> bool:
 
 
 def test_every_exception_is_still_needed() -> None:
-    assert ALLOWED.keys() <= wrong()
+    assert ALLOWED.keys() <= wrong_imports()
 
 
 def test_the_front_imports_the_standard_library_alone() -> None:

@@ -22,7 +22,7 @@ from counsel.lazy_dataclass import dataclass
 SOURCES = Path(__file__).parent.parent / "src" / "counsel"
 
 
-def declared(dataclass: Callable[..., Any]) -> SimpleNamespace:
+def declared_classes(dataclass: Callable[..., Any]) -> SimpleNamespace:
     @dataclass(frozen=True, slots=True)
     class Frozen:
         """With words."""
@@ -79,7 +79,7 @@ class Carried:
     tags: tuple[str, ...] = ()
 
 
-OURS, THEIRS = declared(dataclass), declared(dataclasses.dataclass)
+OURS, THEIRS = declared_classes(dataclass), declared_classes(dataclasses.dataclass)
 
 CASES: dict[str, Callable[[SimpleNamespace], Any]] = {
     "repr": lambda k: repr(k.Frozen("a", tags=("x",))),
@@ -167,7 +167,7 @@ def test_a_frozen_class_can_be_pickled() -> None:
 
 def test_threads_that_use_a_class_first_all_get_it() -> None:
     for _ in range(50):
-        classes = declared(dataclass)
+        classes = declared_classes(dataclass)
         names: list[str] = []
         begin = threading.Barrier(4)
 

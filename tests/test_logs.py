@@ -187,10 +187,10 @@ def test_a_full_disk_is_silent_and_shows_no_record(
 ) -> None:
     output = start()
 
-    def full(_self: object, _text: str) -> None:
+    def disk_full(_self: object, _text: str) -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr(logs._PrivateFile, "shouldRollover", full)
+    monkeypatch.setattr(logs._PrivateFile, "shouldRollover", disk_full)
     log.info("private words")
     assert output.getvalue().count("private words") == 1
     assert "Traceback" not in output.getvalue()

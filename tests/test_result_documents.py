@@ -30,7 +30,7 @@ USAGE = {
 PLAIN = {"input_tokens": 30, "output_tokens": 4, "total_tokens": 34}
 
 
-def answered(model: str, **fields: Any) -> dict[str, Any]:
+def answer_row(model: str, **fields: Any) -> dict[str, Any]:
     return {
         "model": model,
         "provider": "openai",
@@ -42,7 +42,7 @@ def answered(model: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-RICH = answered(
+RICH = answer_row(
     "gpt-5",
     usage=USAGE,
     answered_by="gpt-5-2026",
@@ -94,7 +94,7 @@ VERDICT: dict[str, Any] = {
     "failed_models": ["haiku"],
     "recommendation": "Take the blue one.",
     "choice": "blue",
-    "metadata": answered("opus"),
+    "metadata": answer_row("opus"),
 }
 VOTE: dict[str, Any] = {
     "choices": ["blue", "red"],
@@ -119,7 +119,7 @@ def first(model: str, text: str, **fields: Any) -> dict[str, Any]:
         "status": "success",
         "response": text,
         **fields,
-        "metadata": {**answered(model), **more},
+        "metadata": {**answer_row(model), **more},
     }
 
 
@@ -141,7 +141,7 @@ CONSENSUS: dict[str, Any] = {
                 "changed": True,
                 "round": 3,
                 "metadata": {
-                    **answered("gpt-5", response_time_ms=800),
+                    **answer_row("gpt-5", response_time_ms=800),
                     "total_response_time": 2000,
                     "total_input_tokens": 60,
                     "total_output_tokens": 8,
@@ -381,8 +381,8 @@ def test_a_background_call_keeps_its_note() -> None:
         {**RICH, "has_thinking": True},
         {"partial": True, "status": "cancelled"},
         {"partial": True, "status": "failed", "answered": ["a"], "unanswered": []},
-        {"usage": PLAIN, "cost_usd": 0.5, "cost_complete": True, "models": [answered("gpt-5"), answered("o3")]},
-        {**answered("gpt-5"), "partial": True, "status": "cancelled", "cost_complete": False},
+        {"usage": PLAIN, "cost_usd": 0.5, "cost_complete": True, "models": [answer_row("gpt-5"), answer_row("o3")]},
+        {**answer_row("gpt-5"), "partial": True, "status": "cancelled", "cost_complete": False},
     ],
 )  # fmt: skip
 def test_what_is_stored_beside_an_answer_is_read_back(metadata: dict[str, Any]) -> None:

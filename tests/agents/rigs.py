@@ -181,7 +181,7 @@ def opencode(fake: FakeAPI, tmp: Path) -> Rig:
     return Rig("opencode", "openai-chat", home, project, env, writes)
 
 
-def starts_once(rig: Rig) -> None:
+def start_once(rig: Rig) -> None:
     """Keep Gemini CLI from restarting itself with more memory, which takes half of its start.
 
     counsel removes the variable for this from an agent's environment, so a script sets it.
@@ -226,7 +226,7 @@ def _link(programs: Path, *names: str) -> None:
             (programs / name).symlink_to(real(name))
 
 
-def marked(rig: Rig) -> list[int]:
+def processes_of(rig: Rig) -> list[int]:
     """Every live process with any parent that was started for this rig."""
     mark = rig.env["COUNSEL_TEST_MARK"].encode()
     matches = []

@@ -69,7 +69,7 @@ def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, Agent
     yield TRUSTED, plain
 
 
-def furnish(home: Path, project: Path, *, trusted: bool) -> None:
+def set_up(home: Path, project: Path, *, trusted: bool) -> None:
     """A login for Codex, one of the user's servers in each agent, and a project with instructions of its own."""
     for folder in (home / "empty", home / "other", home / ".codex", home / ".gemini", project / ".git"):
         folder.mkdir(parents=True)
@@ -128,7 +128,7 @@ def test_every_request_of_every_agent(tmp_path: Path, monkeypatch: pytest.Monkey
     for name, (agent, command) in COMMANDS.items():
         for kind in (kind for kind, _ in requests(agent, Path("/x"), Path("/x"))):
             home, project = tmp_path / name / kind / "home", tmp_path / name / kind / "project"
-            furnish(home, project, trusted=kind == TRUSTED)
+            set_up(home, project, trusted=kind == TRUSTED)
             request = dict(requests(agent, home, project))[kind]
             lines += [f"# {name}: {kind}", *description(command(request), request)]
             if name in DIALOGS:

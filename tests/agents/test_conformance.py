@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.rigs import KEY, LIMITS, RIGS, Rig, marked, script, starts_once
+from agents.rigs import KEY, LIMITS, RIGS, Rig, processes_of, script, start_once
 from counsel.agents.definitions import AGENTS
 from counsel.agents.registry import resolve
 from counsel.caller import Caller
@@ -28,8 +28,7 @@ from counsel.errors import (
     UpstreamError,
 )
 from counsel.types import Call, Event, Finished, Image, Knobs, Limits, Notice, Text, UsageReport
-from fake import FakeAPI
-from fake import marked as marker
+from fake import FakeAPI, marked
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC"
@@ -52,7 +51,7 @@ slot = pytest.mark.xdist_group("agents")  # agents are heavy: one of them at a t
 def rig(request: pytest.FixtureRequest, fake_api: FakeAPI, tmp_path: Path) -> Rig:
     rig = RIGS[request.param](fake_api, tmp_path)
     if rig.name == "gemini" and request.function is not test_cancel_leaves_no_process:
-        starts_once(rig)
+        start_once(rig)
     return rig
 
 
@@ -91,7 +90,7 @@ async def test_answers(rig: Rig, fake_api: FakeAPI) -> None:
     assert finished.reason == "stop"
     usages = [event.usage for event in events if isinstance(event, UsageReport)]
     assert [(usage.input, usage.output) for usage in usages[-1:]] == ([(11, 3)] if rig.reports_usage else [])
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_text_is_live(rig: Rig, fake_api: FakeAPI) -> None:
@@ -184,25 +183,25 @@ async def test_settings_it_does_not_know_are_named(rig: Rig, fake_api: FakeAPI) 
 
 async def test_a_refused_key(rig: Rig, fake_api: FakeAPI) -> None:
     with pytest.raises(AuthenticationFailed) as excinfo:
-        await collect(ask(rig, rig.call(f"q {marker(error='auth')}")))
+        await collect(ask(rig, rig.call(f"q {marked(error='auth')}")))
     assert KEY not in str(excinfo.value.as_dict())
     assert excinfo.value.hint
     assert excinfo.value.provider == rig.name
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_not_logged_in(rig: Rig, fake_api: FakeAPI) -> None:
     with pytest.raises(AuthenticationFailed) as excinfo:
         await collect(ask(rig, rig.call("q"), caller=rig.logged_out(fake_api)))
     assert AGENTS[rig.name].login in str(excinfo.value.hint)
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_a_rate_limit(rig: Rig, fake_api: FakeAPI) -> None:
     with pytest.raises(RateLimited) as excinfo:
-        await collect(ask(rig, rig.call(f"q {marker(status=429)}")))
+        await collect(ask(rig, rig.call(f"q {marked(status=429)}")))
     assert excinfo.value.provider == rig.name
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_a_vendor_that_cannot_be_reached(rig: Rig, fake_api: FakeAPI) -> None:
@@ -211,47 +210,47 @@ async def test_a_vendor_that_cannot_be_reached(rig: Rig, fake_api: FakeAPI) -> N
     with pytest.raises(UpstreamError) as excinfo:
         await collect(ask(rig, rig.call("q"), replace(LIMITS, total=40.0), caller))
     assert excinfo.value.provider == rig.name
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_a_hang_ends_at_the_limit(rig: Rig, fake_api: FakeAPI) -> None:
     collected: list[Event] = []
-    call = rig.call(f"q {marker(text='so far', deltas=1, hang_after=1)}")
+    call = rig.call(f"q {marked(text='so far', deltas=1, hang_after=1)}")
     with pytest.raises(TimedOut) as excinfo:
         await collect_into(collected, ask(rig, call, replace(LIMITS, total=rig.patience)))
     assert excinfo.value.fields.get("partial", "") == text_of(collected)
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_cancel_leaves_no_process(rig: Rig, fake_api: FakeAPI) -> None:
     async def run() -> None:
-        await collect(ask(rig, rig.call(f"q {marker(text='so far', hang_after=1)}")))
+        await collect(ask(rig, rig.call(f"q {marked(text='so far', hang_after=1)}")))
 
     task = asyncio.create_task(run())
     await fake_api.wait_for(vendor=rig.vendor, deltas=1, timeout=30)
-    assert marked(rig)
+    assert processes_of(rig)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert marked(rig) == []
+    assert processes_of(rig) == []
     await fake_api.wait_for(vendor=rig.vendor, state="disconnected")
 
 
 async def test_a_crash_keeps_the_partial_text(rig: Rig, fake_api: FakeAPI) -> None:
     async def killed() -> None:
-        async for event in ask(rig, rig.call(f"q {marker(text='so far', deltas=1, hang_after=1)}")):
+        async for event in ask(rig, rig.call(f"q {marked(text='so far', deltas=1, hang_after=1)}")):
             if isinstance(event, Text):
                 _kill_the_agent(rig)
 
     with pytest.raises(UpstreamError) as excinfo:
         await killed()
     assert excinfo.value.partial == "so far"
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 def _kill_the_agent(rig: Rig) -> None:
     """Kill every process of the run but the supervisor, as the out-of-memory killer would."""
-    for pid in marked(rig):
+    for pid in processes_of(rig):
         try:
             if b"supervisor.py" not in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
@@ -282,7 +281,7 @@ async def test_garbage_is_no_answer(rig: Rig, body: str) -> None:
     except UpstreamError as error:
         provider = str(error.provider)
     assert (text, provider) == ("", rig.name)
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_not_installed(rig: Rig) -> None:
@@ -313,4 +312,4 @@ async def test_many_at_once_get_their_own_answers(rig: Rig, fake_api: FakeAPI) -
     answers = await asyncio.gather(*(one(number) for number in range(count)))
     for number, text in enumerate(answers):
         assert text.endswith(f"says: number {number} of many")
-    assert marked(rig) == []
+    assert processes_of(rig) == []

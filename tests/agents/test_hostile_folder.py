@@ -65,7 +65,7 @@ def set_traps(rig: Rig, canaries: Path, thief: FakeAPI) -> None:
     (rig.home / "link").symlink_to(outer / "repository")
     python = {"command": sys.executable, "args": ["-m", "mine"]}
     claude_file = rig.home / ".claude.json"
-    document = json.loads(claude_file.read_text()) if content.exists() else {}
+    document = json.loads(claude_file.read_text()) if claude_file.exists() else {}
     claude_file.write_text(json.dumps({**document, "mcpServers": {"mine": {"type": "stdio", **python}}}))
     if rig.name == "codex":
         config = rig.home / ".codex" / "config.toml"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.reading import CLEAN, request_to
-from agents.rigs import LIMITS, RIGS, Rig, starts_once
+from agents.rigs import LIMITS, RIGS, Rig, start_once
 from counsel.agents import failures
 from counsel.agents.claude import run as claude
 from counsel.agents.codex import run as codex
@@ -42,7 +42,7 @@ REAL = [
 def rig_of(agent: str, fake: FakeAPI, tmp_path: Path) -> Rig:
     rig = RIGS[agent](fake, tmp_path)
     if agent == "gemini":
-        starts_once(rig)
+        start_once(rig)
     return rig
 
 

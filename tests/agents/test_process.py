@@ -30,7 +30,7 @@ def python(code: str, cwd: Path, *, mark: str = "", stdin: bytes = b"", dialog: 
     return Command(argv, cwd, {"PATH": os.defpath, "MARK": mark}, stdin, dialog)
 
 
-def marked(mark: str) -> list[int]:
+def processes_with(mark: str) -> list[int]:
     """Every live process with any parent that inherited the mark."""
     matches = []
     for entry in Path("/proc").glob("[0-9]*/environ"):
@@ -45,7 +45,7 @@ def marked(mark: str) -> list[int]:
 async def live_processes(mark: str, count: int) -> list[int]:
     """Wait for this many live processes. During `exec`, a process has no environment for a moment."""
     async with asyncio.timeout(30):
-        while len(result := marked(mark)) != count:
+        while len(result := processes_with(mark)) != count:
             await asyncio.sleep(0.02)
     return result
 
@@ -165,7 +165,7 @@ async def test_too_much_output_ends_it(tmp_path: Path, mark: str, monkeypatch: p
     monkeypatch.setattr(process, "MAX_OUTPUT", 1_000_000)
     with pytest.raises(OutputTooLarge):
         await collect(python("while True: print('{}' * 1000)", tmp_path, mark=mark))
-    assert marked(mark) == []
+    assert processes_with(mark) == []
 
 
 @pytest.mark.parametrize("limits", [Limits(total=0.3), Limits(first_event=0.3)])
@@ -173,7 +173,7 @@ async def test_a_hang_ends_at_the_limit(limits: Limits, tmp_path: Path, mark: st
     code = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
     with pytest.raises(TimeoutError):
         await collect(python(code, tmp_path, mark=mark), limits)
-    assert marked(mark) == []
+    assert processes_with(mark) == []
 
 
 FAMILY = """
@@ -207,13 +207,13 @@ async def test_cancel_leaves_no_process_of_an_agent(tmp_path: Path, mark: str) -
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert marked(mark) == []
+    assert processes_with(mark) == []
 
 
 async def test_what_an_agent_leaves_running_ends_with_it(tmp_path: Path, mark: str) -> None:
     lines, exit_ = await collect(python(FAMILY, tmp_path, mark=mark))
     assert (lines, exit_.code) == ([{"ready": True}], 0)
-    assert marked(mark) == []
+    assert processes_with(mark) == []
 
 
 async def test_an_agent_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str) -> None:
@@ -225,7 +225,7 @@ async def test_an_agent_that_ignores_sigterm_is_killed(tmp_path: Path, mark: str
     """
     async with Process(python(code, tmp_path, mark=mark), Limits()) as agent:
         await anext(agent.lines())
-    assert marked(mark) == []
+    assert processes_with(mark) == []
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> No
     daemon_process.kill()
     await daemon_process.wait()
     await wait_until_ended(family)
-    assert marked(mark) == []
+    assert processes_with(mark) == []
 
 
 async def test_a_line_that_is_too_long_or_no_json_is_passed_over(

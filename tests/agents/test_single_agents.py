@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.rigs import KEY, LIMITS, RIGS, marked, real, script, starts_once
+from agents.rigs import KEY, LIMITS, RIGS, processes_of, real, script, start_once
 from counsel.agents.images import keep
 from counsel.agents.registry import resolve
 from counsel.caller import Caller, local_caller
@@ -40,7 +40,7 @@ async def git_init(folder: Path) -> None:
 
 async def test_gemini_can_open_the_images_that_git_ignores(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS["gemini"](fake_api, tmp_path)
-    starts_once(rig)
+    start_once(rig)
     await git_init(rig.project)
     path = keep(rig.project, Image("image/png", PNG))
     reading = [{"name": "read_file", "arguments": {"file_path": str(path)}}]
@@ -68,7 +68,7 @@ async def test_a_codex_without_app_server(fake_api: FakeAPI, tmp_path: Path) -> 
     text, _ = await ask("codex", lost_call, rig.caller())
     assert text.endswith("what is my name")
     assert "<conversation>" in str(fake_api.last.body)
-    assert marked(rig) == []
+    assert processes_of(rig) == []
 
 
 async def test_codex_with_a_key_of_its_own_writes_it_nowhere(fake_api: FakeAPI, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ async def test_gemini_says_nothing_of_a_stream_that_broke_but_writes_down_what_c
     fake_api: FakeAPI, tmp_path: Path, again: bool
 ) -> None:
     rig = RIGS["gemini"](fake_api, tmp_path)
-    starts_once(rig)
+    start_once(rig)
     session = None
     if again:
         _, before = await ask("gemini", rig.call("one"), rig.caller())

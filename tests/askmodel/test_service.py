@@ -251,7 +251,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def left(folder: Path) -> list[str]:
+def files_left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("ask-*"))
 
 
@@ -261,8 +261,8 @@ async def test_a_socket_is_private_and_gone_at_the_end(engine: Engine, fake_api:
         assert [mode(path) for path in (at, at.parent)] == [0o600, 0o700]
         with pytest.raises(Conflict, match="already has a socket"):
             await service(engine, fake_api, home).__aenter__()
-        assert left(at.parent) == ["ask-s1.sock", "ask-s1.sock.lock"]
-    assert left(at.parent) == []
+        assert files_left(at.parent) == ["ask-s1.sock", "ask-s1.sock.lock"]
+    assert files_left(at.parent) == []
 
 
 async def test_what_a_killed_service_left_is_removed(engine: Engine, fake_api: FakeAPI, home: Path) -> None:
@@ -272,7 +272,7 @@ async def test_what_a_killed_service_left_is_removed(engine: Engine, fake_api: F
             dead.bind(str(run_folder / f"ask-{name}.sock"))
         (run_folder / f"ask-{name}.sock.lock").touch()
     async with service(engine, fake_api, home) as ask_service:
-        assert left(run_folder) == ["ask-s1.sock", "ask-s1.sock.lock"]
+        assert files_left(run_folder) == ["ask-s1.sock", "ask-s1.sock.lock"]
         sweep(run_folder)
         client = await SocketClient.to(ask_service.path)
         client.send("r")

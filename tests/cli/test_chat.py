@@ -36,7 +36,7 @@ def chat(env: dict[str, str], tmp_path: Path) -> Callable[..., Terminal]:
 Make = Callable[..., Terminal]
 
 
-def prompted(screen: Terminal) -> bool:
+def shows_prompt(screen: Terminal) -> bool:
     return screen.display[-1:] == [">"]
 
 
@@ -45,14 +45,14 @@ def drop_line(screen: Terminal) -> None:
     for _ in range(10):
         screen.interrupt()
         with contextlib.suppress(AssertionError):
-            screen.until(lambda: prompted(screen), 6)
+            screen.until(lambda: shows_prompt(screen), 6)
             return
     raise AssertionError(screen.text)
 
 
 def say(screen: Terminal, text: str) -> None:
     """Type at the prompt and wait for the echo: keys that are typed before the next prompt mean something else."""
-    screen.until(lambda: prompted(screen))
+    screen.until(lambda: shows_prompt(screen))
     start = len(screen.data)
     screen.type(text)
     lines = re.sub(r"\x1b\[\d+~", "", text).split("\n")

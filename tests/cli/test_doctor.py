@@ -489,7 +489,7 @@ def test_a_bad_config_a_bad_key_and_a_bad_disk_at_once_are_all_named(env: dict[s
 # ── --repair ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def spoil(path: Path) -> None:
+def overwrite_part(path: Path) -> None:
     with path.open("r+b") as file:
         file.write(b"no database" * 1000)
 
@@ -502,7 +502,7 @@ def repair_findings(env: dict[str, str], *arguments: str) -> list[str]:
 def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(env: dict[str, str]) -> None:
     path = database(env)
     assert backups.make(path)
-    spoil(path)
+    overwrite_part(path)
     before = path.read_bytes()
     assert any("is damaged: it is not a database" in text for text in repair_findings(env))
     assert path.read_bytes() == before

@@ -289,10 +289,10 @@ def test_following_without_an_id_takes_the_job_that_runs(
     counsel: Run, vendors: FakeProcess, project: Path
 ) -> None:
     vendors.script(text="The slow answer.", gate="slow", contains="slow")
-    with running(project, "ask", "slow", "-m", "gpt-5") as slow:
+    with running_command(project, "ask", "slow", "-m", "gpt-5") as slow:
         vendors.wait_for(contains="slow", timeout=60)
         assert counsel("ask", "quick", "-m", "gpt-5").code == 0, "newer, and done"
-        with running(project, "jobs", "--follow") as following:
+        with running_command(project, "jobs", "--follow") as following:
             assert following.stderr is not None
             line = following.stderr.readline()
             vendors.open_gate("slow")
@@ -304,7 +304,7 @@ def test_following_without_an_id_takes_the_job_that_runs(
 
 
 @contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running_command(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "counsel", *arguments, "--standalone"],
         stdin=subprocess.DEVNULL,

@@ -69,7 +69,7 @@ def until(source: int, words: bytes) -> bytes:
     return data
 
 
-def rest(source: int) -> bytes:
+def read_rest(source: int) -> bytes:
     data = b""
     try:
         while chunk := os.read(source, 65536):
@@ -126,7 +126,7 @@ def test_on_a_terminal_the_mark_is_on_stderr_too_when_that_is_elsewhere(
     os.close(slave)
     data = until(master, b"void1")
     fake_process.open_gate("fail")
-    lines = (data + rest(master)).decode().split("\r\n")
+    lines = (data + read_rest(master)).decode().split("\r\n")
     _, err = process.communicate(timeout=60)
     os.close(master)
     assert process.returncode == 0
@@ -148,7 +148,7 @@ def test_text_of_a_killed_daemon_is_marked_and_nothing_is_removed(
     os.close(slave)
     data = until(master, b"void2")
     kill_daemon(tmp_path / "home")
-    lines = (data + rest(master)).decode().split("void1", 1)[1].split("\r\n")
+    lines = (data + read_rest(master)).decode().split("void1", 1)[1].split("\r\n")
     process.communicate(timeout=60)
     os.close(master)
     assert process.returncode == 0

@@ -127,7 +127,7 @@ def puts(path: tuple[str, ...], value: Any) -> list[Any]:
     return [Put(path, value)]
 
 
-def same_but(before: Any, after: Any, path: tuple[str, ...]) -> bool:
+def equal_except(before: Any, after: Any, path: tuple[str, ...]) -> bool:
     """Whether both are equal without the edited member (by `repr`, because nan is not equal to itself)."""
     rest = {key: value for key, value in after.get(path[0], {}).items() if key != path[1]}
     document = {**after, path[0]: rest}

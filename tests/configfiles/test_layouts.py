@@ -400,9 +400,9 @@ def test_items_that_stay_keep_their_comments_when_others_go() -> None:
     before = 'l = [\n  "a", # one\n  "b", # two\n  "c", # three\n  "d", # four\n]\n'
     document = parse(before, "toml")
 
-    def left(*items: str) -> list[str]:
+    def lines_after(*items: str) -> list[str]:
         return [line.strip() for line in document.edited([Put(("l",), list(items))]).text.splitlines()[1:-1]]
 
-    assert left("b", "c", "d") == ["# one", '"b", # two', '"c", # three', '"d", # four']
-    assert left("a", "d") == ['"a", # one', "# two", "# three", '"d", # four']
-    assert left("a", "b") == ['"a", # one', '"b", # two', "# three", "# four"]
+    assert lines_after("b", "c", "d") == ["# one", '"b", # two', '"c", # three', '"d", # four']
+    assert lines_after("a", "d") == ['"a", # one', "# two", "# three", '"d", # four']
+    assert lines_after("a", "b") == ['"a", # one', '"b", # two', "# three", "# four"]

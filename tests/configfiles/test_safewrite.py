@@ -224,12 +224,12 @@ def test_a_file_changed_after_another_was_replaced_spoils_no_record(
         file.write_text('{"b": 2}')
     take_place = safewrite._StagedWrite._swap
 
-    def then_somebody_writes(staged_write: safewrite._StagedWrite) -> None:
+    def replace_and_change_second(staged_write: safewrite._StagedWrite) -> None:
         take_place(staged_write)
         if staged_write.planned.path == first:
             second.write_text('{"theirs": true}')
 
-    monkeypatch.setattr(safewrite._StagedWrite, "_swap", then_somebody_writes)
+    monkeypatch.setattr(safewrite._StagedWrite, "_swap", replace_and_change_second)
     undo_log = UndoLog(home)
     apply(undo_log, put(first, "a"), put(second, "a"))
     assert second.read_text() == '{"theirs": true, "a": 1}'

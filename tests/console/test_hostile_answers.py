@@ -43,11 +43,11 @@ def test_a_hostile_answer_runs_nothing_loads_nothing_and_freezes_nothing(console
     page = console.open("#/ask")
     foreign: list[str] = []
 
-    def requested(request: Request) -> None:
+    def record_request(request: Request) -> None:
         if not request.url.startswith((console.url, "data:", "blob:")):
             foreign.append(request.url)
 
-    page.on("request", requested)
+    page.on("request", record_request)
     console.vendors.script(text=HOSTILE, deltas=40)
     ask(page, "<img src=x onerror='window.hacked = 1'> what is this?")
     expect_finished(page, 1)

@@ -18,7 +18,7 @@ from support.stdio_client import StdioClient, daemon_pid, kill_daemon, process_e
 pytestmark = pytest.mark.slow  # left out of `make check`
 
 
-async def begin(home: Path) -> tuple[StdioClient, int]:
+async def start_client(home: Path) -> tuple[StdioClient, int]:
     """A client, and the pid of its daemon."""
     client = await StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60").__aenter__()
     await client.initialize()
@@ -53,7 +53,7 @@ def replace_by_a_link_to_another(home: Path) -> None:
 async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves_it_alone(
     home: Path, change: Callable[[Path], None]
 ) -> None:
-    client, first = await begin(home)
+    client, first = await start_client(home)
     os.kill(first, signal.SIGSTOP)  # it notices the change only after the next daemon has started
     change(home)
     async with StdioClient(home, cwd=home.parent, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
@@ -71,7 +71,7 @@ async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves
 
 
 async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) -> None:
-    client, first = await begin(home)
+    client, first = await start_client(home)
     move(home)
     await process_ends(first)
     async with StdioClient(new_home := home.with_name("moved")) as new:
@@ -84,7 +84,7 @@ async def test_a_moved_home_is_free_for_a_daemon_at_its_new_place(home: Path) ->
 
 
 async def test_a_link_to_the_same_home_changes_nothing(home: Path) -> None:
-    client, first = await begin(home)
+    client, first = await start_client(home)
     move(home)
     home.symlink_to(home.with_name("moved"))
     (home / "run" / "daemon.sock").unlink()  # when it is recreated, the daemon has checked its files
@@ -98,7 +98,7 @@ async def test_a_link_to_the_same_home_changes_nothing(home: Path) -> None:
 async def test_a_call_that_runs_while_the_home_is_deleted_is_answered_and_the_next_is_for_the_new_one(
     home: Path, tmp_path: Path
 ) -> None:
-    client, first = await begin(home)
+    client, first = await start_client(home)
     answer = client.begin("chat", prompt=f"later {tmp_path / 'now'}")
     await client.ask("resources/list")
     delete(home)
@@ -140,7 +140,7 @@ def remove_run(run_folder: Path) -> None:
 async def test_a_deleted_file_is_recreated_and_there_is_one_daemon(
     home: Path, remove: Callable[[Path], None]
 ) -> None:
-    client, first = await begin(home)
+    client, first = await start_client(home)
     remove(home / "run")
     async with asyncio.timeout(30):
         while daemon_pid(home) != first or not (home / "run" / "daemon.sock").is_socket():
@@ -157,7 +157,7 @@ async def test_a_deleted_file_is_recreated_and_there_is_one_daemon(
 async def test_a_client_that_comes_before_that_is_served_and_one_daemon_remains(
     home: Path, remove: Callable[[Path], None]
 ) -> None:
-    client, first = await begin(home)
+    client, first = await start_client(home)
     remove(home / "run")
     async with StdioClient(home, COUNSEL_DAEMON_IDLE_SECONDS="60") as new:
         await new.initialize()
@@ -174,7 +174,7 @@ async def test_a_client_that_comes_before_that_is_served_and_one_daemon_remains(
 
 async def test_the_folder_in_tmp_is_recreated_after_a_cleaner(tmp_path: Path) -> None:
     (home := tmp_path / ("x" * 100)).mkdir()
-    client, first = await begin(home)
+    client, first = await start_client(home)
     short = Path(run_paths.socket(str(home)))
     shutil.rmtree(short.parent)
     async with asyncio.timeout(30):
@@ -240,7 +240,7 @@ def test_what_killed_daemons_left_is_swept(tmp_path: Path) -> None:
 
 
 async def test_a_daemon_that_ends_on_request_removes_its_own_socket(home: Path) -> None:
-    client, first = await begin(home)
+    client, first = await start_client(home)
     kill_daemon(home, signal.SIGTERM)
     await process_ends(first)
     assert not (home / "run" / "daemon.sock").exists()

@@ -135,8 +135,8 @@ async def test_the_same_key_gives_the_same_calls_again(v1: V1, fake_api: FakeAPI
         key = {"Idempotency-Key": f"{model}{path}"}
         first, again = [await stream_events(v1, path, request(path, model), **key) for _ in range(2)]
         assert len(fake_api.requests) == number
-        assert fold(first) == ["Let me look.", WHERE, {}]
-        assert fold(again) == fold(first)
+        assert read_blocks(first) == ["Let me look.", WHERE, {}]
+        assert read_blocks(again) == read_blocks(first)
 
 
 async def test_free_text_arrives_while_it_is_written(v1: V1, fake_api: FakeAPI) -> None:
@@ -217,7 +217,7 @@ def test_pieces_that_wait_for_a_slow_client_are_put_together() -> None:
     ]
 
 
-def fold(stream: list[Any]) -> Any:
+def read_blocks(stream: list[Any]) -> Any:
     """A stream as a client reads it: texts and calls in their order, whatever pieces they arrive in."""
     blocks: dict[Any, dict[str, str]] = {}
     for event in stream:

@@ -36,7 +36,7 @@ def png() -> str:
     return base64.b64encode(data.getvalue()).decode()
 
 
-def look_first(fake: FakeAPI) -> None:
+def script_tool_call(fake: FakeAPI) -> None:
     """Reason, say something and call a tool; after its result, answer."""
     fake.script(
         thinking="I must look.",
@@ -200,7 +200,7 @@ VENDORS = {CLAUDE: _seen_by_claude, GPT: _seen_by_gpt, GEMINI: _seen_by_gemini}
 async def test_tools_images_and_reasoning_make_a_round_trip(
     v1: V1, fake_api: FakeAPI, client: str, model: str, stream: bool
 ) -> None:
-    look_first(fake_api)
+    script_tool_call(fake_api)
     assert await CLIENTS[client](v1, model, stream=stream) == "A cat."
     VENDORS[model](fake_api.calls[1].body)
 

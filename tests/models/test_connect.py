@@ -20,14 +20,14 @@ FIRST, SECOND = "127.0.0.2", "127.0.0.3"
 
 
 @contextlib.contextmanager
-def listening(host: str) -> Iterator[int]:
+def silent_port(host: str) -> Iterator[int]:
     """A port where the system accepts connections and nothing answers."""
     with socket.create_server((host, 0)) as server:
         yield server.getsockname()[1]
 
 
 @contextlib.contextmanager
-def full(host: str) -> Iterator[int]:
+def full_port(host: str) -> Iterator[int]:
     """A port where connections are neither accepted nor refused: its queue is full."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.socket())
@@ -78,7 +78,7 @@ async def give_up(address: request_head.Address, steps: int) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_request_that_is_cancelled_at_any_step_closes_its_socket(host: str) -> None:
-    with listening(host) as port, warnings.catch_warnings(record=True) as messages:
+    with silent_port(host) as port, warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         address = request_head.address(f"http://{host}:{port}/x")
         assert address is not None
@@ -89,14 +89,14 @@ async def test_a_request_that_is_cancelled_at_any_step_closes_its_socket(host: s
 
 
 async def test_the_next_address_is_tried_when_one_refuses(resolve: Any) -> None:
-    with listening(SECOND) as port:
+    with silent_port(SECOND) as port:
         resolve((FIRST, refused_port(FIRST)), (SECOND, port))
         with await connect.open_socket("a name", 0) as sock:
             assert sock.getpeername() == (SECOND, port)
 
 
 async def test_the_next_address_is_tried_while_one_is_silent(resolve: Any) -> None:
-    with full(FIRST) as silent, listening(SECOND) as port:
+    with full_port(FIRST) as silent, silent_port(SECOND) as port:
         resolve((FIRST, silent), (SECOND, port))
         before = time.monotonic()
         with await connect.open_socket("a name", 0) as sock:
@@ -105,7 +105,7 @@ async def test_the_next_address_is_tried_while_one_is_silent(resolve: Any) -> No
 
 
 async def test_a_slow_address_still_wins_when_the_others_refuse(resolve: Any) -> None:
-    with listening(FIRST) as port:
+    with silent_port(FIRST) as port:
         resolve((FIRST, port), (SECOND, refused_port(SECOND)))
         with await connect.open_socket("a name", 0) as sock:
             assert sock.getpeername() == (FIRST, port)
@@ -124,5 +124,5 @@ async def test_a_name_that_does_not_exist_is_an_error() -> None:
 
 async def test_a_socket_sends_small_requests_at_once() -> None:
     """asyncio sets TCP_NODELAY only on sockets that say that they are TCP."""
-    with listening("127.0.0.1") as port, await connect.open_socket("127.0.0.1", port) as sock:
+    with silent_port("127.0.0.1") as port, await connect.open_socket("127.0.0.1", port) as sock:
         assert sock.proto == socket.IPPROTO_TCP

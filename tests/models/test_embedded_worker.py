@@ -41,14 +41,14 @@ def test_it_reports_where_it_is_asked_and_serves_until_its_starter_ends(
     order: list[str] = []
 
     @contextmanager
-    def serving(home: Path) -> Iterator[Any]:
+    def fake_serve(home: Path) -> Iterator[Any]:
         order.append(f"serve {home}")
         model: Any = type("Model", (), {"environment": {"LOCAL_BASE_URL": "http://x"}})
         yield model
         order.append(f"end after {len(ends)}")
 
     monkeypatch.setattr(embedded, "fetch", lambda home: order.append(f"fetch {home}"))
-    monkeypatch.setattr(embedded, "LocalModel", serving)
+    monkeypatch.setattr(embedded, "LocalModel", fake_serve)
     embedded_worker.main(str(tmp_path))
     assert order == [f"fetch {tmp_path}", f"serve {tmp_path}", "end after 1"]
     assert ends == [(0, signal.SIGKILL)], "its whole group"

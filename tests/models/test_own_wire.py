@@ -254,22 +254,22 @@ def test_other_answers_count_as_unavailable_without_the_token() -> None:
 
 
 def test_a_server_that_cannot_be_reached_says_how_to_go_on() -> None:
-    def explained(endpoint: Endpoint, *, untrusted: bool) -> ProviderUnavailable:
+    def explanation(endpoint: Endpoint, *, untrusted: bool) -> ProviderUnavailable:
         error = team_errors.unreachable(ProviderUnavailable("gone", hint="h"), endpoint, untrusted=untrusted)
         assert isinstance(error, ProviderUnavailable)
         assert error.fields["team"] == "https://t"
         return error
 
-    offline = explained(SERVER, untrusted=False)
+    offline = explanation(SERVER, untrusted=False)
     assert offline.fields["unreachable"] is True
     assert "team_offline local" in str(offline.hint)
     proxied_endpoint = Endpoint(
         SERVER.provider, "https://t", network=Network(proxy=Proxy("http://p:1", "https_proxy"))
     )
-    through_proxy = explained(proxied_endpoint, untrusted=False)
+    through_proxy = explanation(proxied_endpoint, untrusted=False)
     assert through_proxy.fields["unreachable"] is True
     assert through_proxy.hint == "h", "the hint about the proxy stays"
-    wrong = explained(SERVER, untrusted=True)
+    wrong = explanation(SERVER, untrusted=True)
     assert "SSL_CERT_FILE" in str(wrong.hint)
     words = ProviderUnavailable(
         "t cannot be reached securely: [SSL: WRONG_VERSION_NUMBER] wrong version number"

@@ -85,10 +85,10 @@ def target(server: TeamServer, tmp_path: Path) -> Target:
 
 @pytest.fixture
 async def transport() -> AsyncIterator[Transport]:
-    async def at_once(_: float) -> None:
+    async def no_wait(_: float) -> None:
         await asyncio.sleep(0)
 
-    instance = Transport(sleep=at_once)
+    instance = Transport(sleep=no_wait)
     yield instance
     await instance.close()
 

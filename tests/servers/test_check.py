@@ -133,7 +133,7 @@ def test_no_server_listens(user: User) -> None:
 
 
 @pytest.fixture
-def refusing() -> Iterator[tuple[str, list[str]]]:
+def refusing_server() -> Iterator[tuple[str, list[str]]]:
     """A server that answers `/401` with 401 and so on, `/page` with a page, `/broken` with half a document, `/endless`
     without an end; its address, and the Authorization headers that it received."""
     tokens: list[str] = []
@@ -179,43 +179,47 @@ def refusing() -> Iterator[tuple[str, list[str]]]:
     ],
 )
 def test_a_server_that_refuses_is_quoted(
-    path: str, words: str, user: User, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    path: str, words: str, user: User, refusing_server: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(message_limits, "MOST_BODY", 2**20)
-    user.counsel("add", "x", "-a", "claude,codex", "--url", refusing[0] + path)
+    user.counsel("add", "x", "-a", "claude,codex", "--url", refusing_server[0] + path)
     assert [row["error"] for row in user.json("check", code=1)["checks"]] == [words, words]
 
 
 def test_the_same_address_in_several_agents_is_called_once(
-    user: User, refusing: tuple[str, list[str]]
+    user: User, refusing_server: tuple[str, list[str]]
 ) -> None:
-    user.counsel("add", "x", "-a", "claude", "--url", f"{refusing[0]}/401")
+    user.counsel("add", "x", "-a", "claude", "--url", f"{refusing_server[0]}/401")
     user.json("check", code=1)
-    alone = len(refusing[1])
-    user.counsel("add", "x", "-a", "codex,cursor", "--url", f"{refusing[0]}/401")
+    alone = len(refusing_server[1])
+    user.counsel("add", "x", "-a", "codex,cursor", "--url", f"{refusing_server[0]}/401")
     user.json("check", code=1)
-    assert len(refusing[1]) == 2 * alone
+    assert len(refusing_server[1]) == 2 * alone
 
 
 def test_a_token_that_is_not_set_is_named_and_not_sent(
-    user: User, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    user: User, refusing_server: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TINY_NOT_SET", raising=False)
-    user.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/401", "--token-env", "TINY_NOT_SET")
+    user.counsel(
+        "add", "x", "-a", "codex", "--url", f"{refusing_server[0]}/401", "--token-env", "TINY_NOT_SET"
+    )
     row = check_one(user, code=1)
     assert "HTTP 401" in row["error"]
     assert row["unset"] == ["TINY_NOT_SET"]
-    assert set(refusing[1]) == {"None"}
+    assert set(refusing_server[1]) == {"None"}
 
 
 @pytest.mark.parametrize("token", ["plain-word-of-mine", SECRET])
 def test_a_token_that_a_server_repeats_is_not_shown_nor_half_of_it(
-    token: str, user: User, refusing: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    token: str, user: User, refusing_server: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TINY_TOKEN", token)
-    user.counsel("add", "x", "-a", "codex", "--url", f"{refusing[0]}/echo", "--token-env", "TINY_TOKEN")
+    user.counsel(
+        "add", "x", "-a", "codex", "--url", f"{refusing_server[0]}/echo", "--token-env", "TINY_TOKEN"
+    )
     row = check_one(user, code=1)
-    assert f"Bearer {token}" in refusing[1]
+    assert f"Bearer {token}" in refusing_server[1]
     assert row["error"].startswith("long long ")
     assert token[:4] not in row["error"]
 
@@ -224,12 +228,12 @@ def test_a_server_that_answers_and_will_not_end_is_ok(user: User, monkeypatch: p
     real = connecting.connected
 
     @asynccontextmanager
-    async def holding(*args: Any) -> AsyncIterator[Any]:
+    async def hold_open(*args: Any) -> AsyncIterator[Any]:
         async with real(*args) as client:
             yield client
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(checking, "connected", holding)
+    monkeypatch.setattr(checking, "connected", hold_open)
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, str(QUICK))
     for seconds in ("2", "10", "60"):  # on a busy machine it may not have answered yet
         rows, _ = checking.rows_to_check(user.servers(), "x", ["claude"], None)

@@ -23,7 +23,7 @@ WRITE = os.environ.get("COUNSEL_GOLDEN") == "write"  # a test's user has an envi
 TRUST = "GEMINI_CLI_TRUST_WORKSPACE"
 
 
-def listed(agent: str, top: Path, home: Path, cwd: Path, **env: str) -> list[str]:
+def listed_lines(agent: str, top: Path, home: Path, cwd: Path, **env: str) -> list[str]:
     listing = list_skills(agents=[agent], project=cwd, env={"HOME": str(home), TRUST: "true", **env})
     skills = [skill for skill in listing.skills if skill.scope != "system"]  # these come with the program
     problems = [_problem(problem, top) for problem in listing.problems]
@@ -65,7 +65,7 @@ def test_every_text_and_shape(user: User, tmp_path: Path) -> None:
         sample_skills.shapes(user.home / folder / "skills", tmp_path / f"outside-home{folder}")
     parts = []
     for agent in ("claude", "codex", "gemini", "cursor"):
-        parts += [f"# {agent}", *listed(agent, tmp_path, user.home, user.project)]
+        parts += [f"# {agent}", *listed_lines(agent, tmp_path, user.home, user.project)]
     compare("skills.txt", parts)
 
 
@@ -89,48 +89,48 @@ def claude(top: Path) -> Scenario:
     home, repo, cwd = nested(top)
     scenarios.claude_overrides(home, repo, cwd)
     for name, folder in {"two below": cwd, "repository": repo, "home": home}.items():
-        yield name, listed("claude", top, home, folder)
-    yield "moved", listed("claude", top, home, cwd, CLAUDE_CONFIG_DIR=str(repo / ".claude"))
+        yield name, listed_lines("claude", top, home, folder)
+    yield "moved", listed_lines("claude", top, home, cwd, CLAUDE_CONFIG_DIR=str(repo / ".claude"))
 
 
 def codex(top: Path) -> Scenario:
     home, repo, cwd = nested(top)
-    yield "without a repository", listed("codex", top, top / "nobody", top / "up")
+    yield "without a repository", listed_lines("codex", top, top / "nobody", top / "up")
     scenarios.codex_layers(home, repo)
     for name, folder in {"two below": cwd, "repository": repo, "home": home}.items():
-        yield name, listed("codex", top, home, folder)
+        yield name, listed_lines("codex", top, home, folder)
     write(home / ".codex" / "config.toml", 'project_root_markers = [".hg"]\n')
     (repo / "a" / ".hg").mkdir()
-    yield "another root", listed("codex", top, home, cwd)
-    yield "moved", listed("codex", top, home, cwd, CODEX_HOME=str(repo / ".codex"))
+    yield "another root", listed_lines("codex", top, home, cwd)
+    yield "moved", listed_lines("codex", top, home, cwd, CODEX_HOME=str(repo / ".codex"))
     write(home / ".codex" / "config.toml", "[[[")
-    yield "broken settings", listed("codex", top, home, cwd)
+    yield "broken settings", listed_lines("codex", top, home, cwd)
 
 
 def gemini(top: Path) -> Scenario:
     home, repo, cwd = nested(top)
     scenarios.gemini_settings(home)
-    yield "trusted", listed("gemini", top, home, cwd)
-    yield "never asked", listed("gemini", top, home, cwd, **{TRUST: ""})
-    yield "restricted", listed("gemini", top, home, cwd, GEMINI_RESTRICTED_MODE="true")
-    yield "moved", listed("gemini", top, home, cwd, GEMINI_CLI_HOME=str(repo))
+    yield "trusted", listed_lines("gemini", top, home, cwd)
+    yield "never asked", listed_lines("gemini", top, home, cwd, **{TRUST: ""})
+    yield "restricted", listed_lines("gemini", top, home, cwd, GEMINI_RESTRICTED_MODE="true")
+    yield "moved", listed_lines("gemini", top, home, cwd, GEMINI_CLI_HOME=str(repo))
     rules = {str(repo): "TRUST_FOLDER", str(cwd): "DO_NOT_TRUST"}
     write(home / ".gemini" / "trustedFolders.json", json.dumps(rules))
     for name, folder in {"two below": cwd, "between": repo / "a", "home": home}.items():
-        yield f"by its list, {name}", listed("gemini", top, home, folder, **{TRUST: ""})
+        yield f"by its list, {name}", listed_lines("gemini", top, home, folder, **{TRUST: ""})
     write(top / "rules.json", json.dumps({str(cwd): "TRUST_PARENT"}))
     variables = {TRUST: "", "GEMINI_CLI_TRUSTED_FOLDERS_PATH": str(top / "rules.json")}
-    yield "by another list, between", listed("gemini", top, home, repo / "a", **variables)
-    yield "by another list, above", listed("gemini", top, home, repo, **variables)
+    yield "by another list, between", listed_lines("gemini", top, home, repo / "a", **variables)
+    yield "by another list, above", listed_lines("gemini", top, home, repo, **variables)
     switches = {
         "none": {"skills": {"enabled": False}},
         "no trust": {"security": {"folderTrust": {"enabled": False}}},
     }
     for name, settings in switches.items():
         write(home / ".gemini" / "settings.json", json.dumps(settings))
-        yield name, listed("gemini", top, home, cwd, **{TRUST: ""})
+        yield name, listed_lines("gemini", top, home, cwd, **{TRUST: ""})
     write(home / ".gemini" / "settings.json", "{ // half")
-    yield "broken settings", listed("gemini", top, home, cwd)
+    yield "broken settings", listed_lines("gemini", top, home, cwd)
 
 
 def cursor(top: Path) -> Scenario:
@@ -141,7 +141,7 @@ def cursor(top: Path) -> Scenario:
             place / ".cursor" / "skills" / f"{place.name}.cursor" / "SKILL.md", plain(f"{place.name}.cursor")
         )
     for name, folder in {"two below": cwd, "repository": repo, "home": home}.items():
-        yield name, listed("cursor", top, home, folder)
+        yield name, listed_lines("cursor", top, home, folder)
 
 
 def claude_plugins(top: Path) -> Scenario:
@@ -149,7 +149,7 @@ def claude_plugins(top: Path) -> Scenario:
         home, repo = top / str(number) / "home", top / str(number) / "repo"
         (repo / ".git").mkdir(parents=True)
         scenarios.plugin(home, **changes)
-        yield name, listed("claude", top, home, repo)
+        yield name, listed_lines("claude", top, home, repo)
 
 
 def codex_plugins(top: Path) -> Scenario:
@@ -157,4 +157,4 @@ def codex_plugins(top: Path) -> Scenario:
         home, repo = top / str(number) / "home", top / str(number) / "repo"
         (repo / ".git").mkdir(parents=True)
         scenarios.codex_plugin(home, enabled, versions)
-        yield name, listed("codex", top, home, repo)
+        yield name, listed_lines("codex", top, home, repo)

@@ -47,7 +47,7 @@ def programs() -> Path | None:
     return folders[-1] if folders else None
 
 
-def required() -> Path:
+def required_programs() -> Path:
     """The folder. Without PostgreSQL the test is skipped; in CI it fails."""
     folder = programs()
     if folder is None:

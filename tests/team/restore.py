@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fake import FakeProcess
-from support.postgres_server import PostgresServer, programs, required
+from support.postgres_server import PostgresServer, programs, required_programs
 from support.provider_keys import keys
 from team import load
 from team.fleet import Fleet
@@ -95,7 +95,7 @@ async def restore(
 
 
 def main() -> None:
-    server = PostgresServer(required())
+    server = PostgresServer(required_programs())
     try:
         with (
             tempfile.TemporaryDirectory() as folder,

@@ -42,12 +42,12 @@ async def test_an_answer_arrives_whole_when_its_server_is_stopped_and_when_it_is
                         call = await half_answered(client, fake_api, "stopped")
                         proxy.target = second.port
                         first.signal(signal.SIGTERM)
-                        await answered(call, "stopped")
+                        await expect_answer(call, "stopped")
 
                         call = await half_answered(client, fake_api, "killed")
                         await second.kill()
                         await second.start()  # on the same port: meanwhile connections are refused
-                        await answered(call, "killed")
+                        await expect_answer(call, "killed")
                 finally:
                     await asyncio.wait_for(daemon_ends(home), 60)
     prompts = [request.text for request in fake_api.calls]
@@ -67,6 +67,6 @@ async def half_answered(client: StdioClient, fake: FakeAPI, prompt: str) -> Any:
     return call
 
 
-async def answered(call: Any, prompt: str) -> None:
+async def expect_answer(call: Any, prompt: str) -> None:
     response = await asyncio.wait_for(call, LONGEST)
     assert response["result"]["structuredContent"]["content"] == f"gpt-5 says: {prompt}", response

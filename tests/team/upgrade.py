@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from fake import FakeProcess
-from support.postgres_server import PostgresServer, required
+from support.postgres_server import PostgresServer, required_programs
 from support.provider_keys import keys
 from team import checks, load
 from team.fleet import Fleet
@@ -25,7 +25,7 @@ JOBS = 120
 SECONDS = 60.0
 
 
-def earlier(commit: str, folder: Path) -> Path:
+def earlier_sources(commit: str, folder: Path) -> Path:
     """The sources of an earlier commit; the dependencies are ours."""
     archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True)
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
@@ -94,10 +94,10 @@ async def upgrade(
 
 
 def main() -> None:
-    server = PostgresServer(required())
+    server = PostgresServer(required_programs())
     try:
         with tempfile.TemporaryDirectory() as folder, server.empty() as url, FakeProcess() as fake:
-            source = earlier(sys.argv[1], Path(folder))
+            source = earlier_sources(sys.argv[1], Path(folder))
             outcome = asyncio.run(upgrade(Path(folder), source, server, url, fake))
     finally:
         server.end()

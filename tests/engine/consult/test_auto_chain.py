@@ -35,7 +35,7 @@ GPT, MINI, CLAUDE, GEMINI = (
 )  # fmt: skip
 
 
-def left(chain: AutoChain) -> list[str]:
+def routes_left(chain: AutoChain) -> list[str]:
     return [route_.name for route_ in chain._left]
 
 
@@ -60,7 +60,7 @@ async def test_a_providers_other_models_are_not_asked_if_they_would_fail_too(
     chain = AutoChain([GPT, MINI, CLAUDE])
     assert chain.next() is GPT
     chain.record_failure(GPT, error)
-    assert left(chain) == remaining
+    assert routes_left(chain) == remaining
     assert provider_failed(error) == (remaining == ["sonnet"])
 
 
@@ -68,16 +68,16 @@ async def test_a_teams_server_that_fails_takes_all_its_models_along() -> None:
     team = [route("openai", "gpt-5", "counsel"), route("anthropic", "sonnet", "counsel")]
     chain = AutoChain([*team, GEMINI])
     chain.record_failure(team[0], UpstreamError("It broke.", team="counsel.example"))
-    assert left(chain) == ["gemini"]
+    assert routes_left(chain) == ["gemini"]
     chain = AutoChain([*team, GEMINI])
     chain.record_failure(team[0], UpstreamError("It broke."))
-    assert left(chain) == ["sonnet", "gemini"]
+    assert routes_left(chain) == ["sonnet", "gemini"]
 
 
 async def test_two_models_that_miss_the_schema_are_enough() -> None:
     chain = AutoChain([GPT, CLAUDE, GEMINI])
     chain.record_failure(GPT, SchemaMismatch("It is not."))
-    assert left(chain) == ["sonnet", "gemini"]
+    assert routes_left(chain) == ["sonnet", "gemini"]
     chain.record_failure(CLAUDE, SchemaMismatch("It is not."))
     assert chain.next() is None
 

@@ -23,7 +23,7 @@ from support import planted
 from support.planted import MODELS
 
 
-async def reviewed(
+async def run_review(
     engine: Engine, caller: Caller, models: tuple[str, ...] = MODELS, **fields: Any
 ) -> ReviewResult:
     change = source.from_git(caller, **fields)
@@ -41,7 +41,7 @@ async def test_six_planted_defects_are_found_merged_checked_and_sorted(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     planted.script(fake_api)
-    result = await reviewed(engine, caller())
+    result = await run_review(engine, caller())
     document = result.to_json()
     assert len(fake_api.log.requests) == 6  # three reviews, and one call per member for all of its checks
     assert document["status"] == "review_complete"
@@ -85,7 +85,7 @@ async def test_no_member_is_sent_its_own_finding_to_check(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     planted.script(fake_api)
-    await reviewed(engine, caller())
+    await run_review(engine, caller())
     checks = {
         planted.VENDORS.index(call.vendor): json.dumps(call.body)
         for call in fake_api.calls
@@ -103,7 +103,7 @@ async def test_no_member_reads_a_name(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     planted.script(fake_api)
-    await reviewed(engine, caller())
+    await run_review(engine, caller())
     for request in fake_api.log.requests:
         body = {name: value for name, value in request.body.items() if name != "model"}
         text = json.dumps(body).lower()
@@ -114,7 +114,7 @@ async def test_a_job_that_is_read_later_is_the_same_and_continues_as_a_conversat
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     planted.script(fake_api)
-    result = await reviewed(engine, caller())
+    result = await run_review(engine, caller())
     status = await engine.status(result.job_id)
     assert status.tool == "review"
     assert status.id.startswith("review_")
@@ -133,7 +133,7 @@ async def test_a_consensus_that_continues_a_review_reads_no_name(
     fake_api.script(vendor="anthropic", contains="Check these findings", status=401, times=None)
     planted.script(fake_api)
     user = caller()
-    review = await reviewed(engine, user)
+    review = await run_review(engine, user)
     fake_api.reset()
     conversation = review.continuation.id
     request = ConsensusRequest(prompt="Which first?", models=MODELS, continuation_id=conversation)
@@ -156,7 +156,7 @@ async def test_a_member_that_fails_is_named_and_spoils_nothing(
 ) -> None:
     fake_api.script(vendor="anthropic", status=401, times=None)
     planted.script(fake_api)
-    result = await reviewed(engine, caller())
+    result = await run_review(engine, caller())
     assert result.status == "review_partial"
     assert [(failure.model, failure.phase) for failure in result.failed] == [("sonnet", "review")]
     rows = [(reviewer.model, reviewer.status, reviewer.findings) for reviewer in result.reviewers]
@@ -172,7 +172,7 @@ async def test_a_check_that_fails_leaves_its_findings_unchecked(
 ) -> None:
     fake_api.script(contains="Check these findings", status=401, times=None)
     planted.script(fake_api)
-    result = await reviewed(engine, caller())
+    result = await run_review(engine, caller())
     assert {failure.phase for failure in result.failed} == {"check"}
     assert {reviewer.status for reviewer in result.reviewers} == {"check_failed"}
     assert {finding.status for finding in result.findings} == {"agreed", "unchecked"}
@@ -184,14 +184,14 @@ async def test_all_members_failed_is_a_failure(
 ) -> None:
     fake_api.script(status=401, times=None)
     with pytest.raises(UpstreamError, match="All 3 models failed"):
-        await reviewed(engine, caller())
+        await run_review(engine, caller())
 
 
 async def test_a_budget_that_all_members_exceed_keeps_its_code(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     with pytest.raises(BudgetExceeded) as excinfo:
-        await reviewed(engine, caller(COUNSEL_BUDGET_DAY="0"))
+        await run_review(engine, caller(COUNSEL_BUDGET_DAY="0"))
     assert (excinfo.value.budget, excinfo.value.limit_usd) == ("day", 0.0)
     assert not fake_api.calls
 
@@ -209,7 +209,7 @@ async def test_the_same_model_reviews_twice_also_from_the_cache(
     fake_api.script(contains="Check these findings", text=planted.checks(), times=None)
     user = caller(COUNSEL_CACHE_SECONDS="60")
     for _ in range(2):
-        result = await reviewed(engine, user, ("gpt-5", "gpt-5"))
+        result = await run_review(engine, user, ("gpt-5", "gpt-5"))
         assert [len(finding.made_by) for finding in result.findings] == [1]
     reviews = [call for call in fake_api.calls if "Review this change" in str(call.body)]
     assert len(reviews) == 2
@@ -219,7 +219,7 @@ async def test_a_single_reviewer_has_nobody_to_check_its_findings(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     planted.script(fake_api)
-    result = await reviewed(engine, caller(), ("gpt-5",))
+    result = await run_review(engine, caller(), ("gpt-5",))
     assert len(fake_api.log.requests) == 1
     assert {finding.status for finding in result.findings} == {"unchecked"}
 
@@ -235,7 +235,7 @@ async def test_an_answer_that_is_no_json_is_asked_for_once_more_and_then_a_failu
     )
     fake_api.script(vendor="anthropic", text="LGTM", times=None)
     planted.script(fake_api)
-    result = await reviewed(engine, caller())
+    result = await run_review(engine, caller())
     assert [reviewer.status for reviewer in result.reviewers] == ["reviewed", "failed", "reviewed"]
     assert [failure.error.code for failure in result.failed] == ["SCHEMA_MISMATCH"]
 
@@ -247,7 +247,7 @@ async def test_a_small_window_gets_less_context_then_fewer_files_and_the_result_
     planted.write(project, {"big.py": "".join(f"value_{n} = {n}\n" for n in range(30_000))})
     planted.git(project, "add", ".")
     fake_api.script(text='{"findings": []}', times=None)
-    result = await reviewed(engine, caller(), ("gpt-4.1", "o3"))
+    result = await run_review(engine, caller(), ("gpt-4.1", "o3"))
     reviewers = {reviewer.model: reviewer for reviewer in result.reviewers}
     assert (reviewers["gpt-4.1"].left_out, reviewers["gpt-4.1"].context_lines) == ((), None)
     assert (reviewers["o3"].left_out, reviewers["o3"].context_lines) == (("big.py",), 3)
@@ -293,7 +293,7 @@ async def test_a_secret_elsewhere_in_a_changed_file_keeps_it_from_being_sent(
     )
     planted.git(project, "add", ".")
     fake_api.script(text='{"findings": []}', times=None)
-    result = await reviewed(engine, caller(), ("gpt-5",), context=3)
+    result = await run_review(engine, caller(), ("gpt-5",), context=3)
     assert result.files == ("a.py",)
     assert [entry["file"] for entry in result.left_out] == ["deploy.txt"]
     assert "aB3dE5" not in json.dumps([request.body for request in fake_api.log.requests])

@@ -18,7 +18,7 @@ from counsel.errors import FileTooLarge
 CPU = 3.0  # seconds; a refusal takes hundredths
 
 
-def saved(form: str, size: tuple[int, int] = (64, 64), mode: str = "RGB", **options: Any) -> bytes:
+def image_bytes(form: str, size: tuple[int, int] = (64, 64), mode: str = "RGB", **options: Any) -> bytes:
     out = io.BytesIO()
     Pillow.new(mode, size, 1).save(out, form, **options)
     return out.getvalue()
@@ -29,17 +29,17 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def in_png(chunks: bytes) -> bytes:
-    plain = saved("PNG")
+    plain = image_bytes("PNG")
     return plain[:33] + chunks + plain[33:]
 
 
 def in_jpeg(segments: bytes) -> bytes:
-    plain = saved("JPEG")
+    plain = image_bytes("JPEG")
     return plain[:2] + segments + plain[2:]
 
 
 def in_gif(blocks: bytes, colour: bytes = b"") -> bytes:
-    plain = saved("GIF", mode="P")
+    plain = image_bytes("GIF", mode="P")
     colours = 13 + (3 << ((plain[10] & 7) + 1) if plain[10] & 0x80 else 0)
     head = plain[:13] + colour * (colours - 13) if colour else plain[:colours]
     return head + blocks + plain[colours:]
@@ -47,13 +47,13 @@ def in_gif(blocks: bytes, colour: bytes = b"") -> bytes:
 
 def many_scans(count: int, size: tuple[int, int] = (64, 64)) -> bytes:
     """A progressive JPEG with many scans over all pixels."""
-    plain = saved("JPEG", size, progressive=True)
+    plain = image_bytes("JPEG", size, progressive=True)
     scan = b"\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x00\x00"
     return plain[:-2] + scan * (count - plain.count(b"\xff\xda")) + b"\xff\xd9"
 
 
 def run_lengths(size: int) -> bytes:
-    head = bytearray(saved("BMP", (4000, 4000), "P")[: 14 + 40 + 1024])
+    head = bytearray(image_bytes("BMP", (4000, 4000), "P")[: 14 + 40 + 1024])
     head[30:34] = struct.pack("<I", 1)
     return bytes(head) + b"\x01\x05" * (size // 2)
 
@@ -85,16 +85,18 @@ def test_an_image_that_would_take_long_is_refused_before_decoding(make: Any) -> 
 
 
 ORDINARY = {
-    "a progressive JPEG": lambda: saved("JPEG", (3000, 3000), progressive=True),
+    "a progressive JPEG": lambda: image_bytes("JPEG", (3000, 3000), progressive=True),
     "a PNG in small chunks": lambda: in_png(chunk(b"tEXt", b"k\0v") * 1_000),
-    "a GIF that moves": lambda: saved(
+    "a GIF that moves": lambda: image_bytes(
         "GIF", mode="P", save_all=True, append_images=[Pillow.new("P", (64, 64), n) for n in range(200)]
     ),
     "a GIF with a few bytes of nothing": lambda: in_gif(b"\x01" * 10),
-    "a WEBP that moves": lambda: saved(
+    "a WEBP that moves": lambda: image_bytes(
         "WEBP", save_all=True, append_images=[Pillow.new("RGB", (64, 64), (n, 0, 0)) for n in range(100)]
     ),
-    "a JPEG with a preview": lambda: in_jpeg(b"\xff\xe5" + struct.pack(">H", 2 + 700) + saved("JPEG")[:700]),
+    "a JPEG with a preview": lambda: in_jpeg(
+        b"\xff\xe5" + struct.pack(">H", 2 + 700) + image_bytes("JPEG")[:700]
+    ),
 }
 
 

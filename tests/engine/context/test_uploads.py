@@ -62,7 +62,7 @@ def test_only_whoever_names_a_file_can_send_it(tmp_path: Path) -> None:
     assert list(uploads.named(tmp_path, foreign_names)) == []
 
 
-def aged(home: Path, age: float, size: int = 1) -> Path:
+def old_upload(home: Path, age: float, size: int = 1) -> Path:
     path = uploads.copy(home, "a.txt", b"x" * size).parent
     os.utime(path, (time.time() - age,) * 2)
     return path
@@ -70,7 +70,7 @@ def aged(home: Path, age: float, size: int = 1) -> Path:
 
 def test_old_ones_are_deleted(tmp_path: Path) -> None:
     uploads.sweep(tmp_path)  # there is none
-    old, young = aged(tmp_path, uploads.KEEP + 60), aged(tmp_path, uploads.KEEP - 60)
+    old, young = old_upload(tmp_path, uploads.KEEP + 60), old_upload(tmp_path, uploads.KEEP - 60)
     foreign_folder = uploads.folder(tmp_path) / "not-ours"
     foreign_folder.mkdir()
     os.utime(foreign_folder, (0, 0))
@@ -81,7 +81,7 @@ def test_old_ones_are_deleted(tmp_path: Path) -> None:
 
 
 def test_the_oldest_go_beyond_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folders = [aged(tmp_path, 100.0 * n, 10) for n in range(4)]
+    folders = [old_upload(tmp_path, 100.0 * n, 10) for n in range(4)]
     monkeypatch.setattr(uploads, "MOST_FILES", 3)
     uploads.sweep(tmp_path)
     assert [path.exists() for path in folders] == [True, True, True, False]

@@ -186,13 +186,13 @@ def test_a_crash_between_two_files_is_repaired_by_the_next_export(
 ) -> None:
     real, successes = os.rename, iter([True, True, False])
 
-    def dies(*args: Any, **options: Any) -> None:
+    def fail_sometimes(*args: Any, **options: Any) -> None:
         if not next(successes):
             raise OSError(errno.ENOSPC, "full")
         real(*args, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", dies)
+        patch.setattr(os, "rename", fail_sometimes)
         with pytest.raises(FileNotAllowed):
             export(conversation("a"), tmp_path, tmp_path)
     assert len(tree(export(conversation("a"), tmp_path, tmp_path))) == 2

@@ -24,7 +24,7 @@ async def status(engine: Engine, job: str) -> str:
     return str((await engine.status(job)).to_json()["content"]["status"])
 
 
-async def two_on_one_conversation(engine: Engine, caller: Caller, fake_api: FakeAPI) -> tuple[str, str]:
+async def two_jobs_of_one_conversation(engine: Engine, caller: Caller, fake_api: FakeAPI) -> tuple[str, str]:
     fake_api.script(contains="first", hang_after=1)
     first = await engine.submit(FIRST, caller, background=True)
     second = await engine.submit(replace(FIRST, prompt="second"), caller, background=True)
@@ -35,7 +35,7 @@ async def two_on_one_conversation(engine: Engine, caller: Caller, fake_api: Fake
 async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    first, second = await two_on_one_conversation(engine, caller(), fake_api)
+    first, second = await two_jobs_of_one_conversation(engine, caller(), fake_api)
     with pytest.raises(Conflict) as error:
         await engine.cancel("mine")
     assert str(error.value).startswith("2 jobs are running in mine:")
@@ -52,7 +52,7 @@ async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
 async def test_the_one_job_of_a_conversation_is_cancelled_by_its_name(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    first, second = await two_on_one_conversation(engine, caller(), fake_api)
+    first, second = await two_jobs_of_one_conversation(engine, caller(), fake_api)
     await engine.cancel(first)
     await engine.wait(second)
     fake_api.script(contains="third", hang_after=1)

@@ -122,12 +122,12 @@ def test_a_free_copy_of_a_living_owners_file_proves_nothing(
 def test_where_looking_fails_a_living_owner_is_not_dead(
     owner: Owner, us: Ownership, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def fails(*_: object, **__: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, "open", fails)
+    monkeypatch.setattr(os, "open", fail)
     assert us.state(owner.name) == "alive"
-    monkeypatch.setattr(Path, "read_bytes", fails)
+    monkeypatch.setattr(Path, "read_bytes", fail)
     assert us.state(owner.name) == "unknown"
 
 
@@ -318,7 +318,7 @@ async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
 ) -> None:
     """Otherwise the job would stay unfinished, and the next process would ask and pay again."""
 
-    async def full(*_: object, **__: object) -> None:
+    async def disk_full(*_: object, **__: object) -> None:
         raise StoreError("The disk is full.")
 
     fake_api.script(gate="g", gate_after=1)
@@ -327,8 +327,8 @@ async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
     await fake_api.wait_for(deltas=1)
     with monkeypatch.context() as disk:
         store: Any = engine.store
-        disk.setattr(store.database, "write", full)
-        disk.setattr(store.database, "quickly", full, raising=False)  # SQLite's
+        disk.setattr(store.database, "write", disk_full)
+        disk.setattr(store.database, "quickly", disk_full, raising=False)  # SQLite's
         fake_api.open_gate("g")
         answer = (await engine.wait(job)).to_json()
     assert "could not be stored" in repr(answer["metadata"]["warnings"])

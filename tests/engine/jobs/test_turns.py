@@ -37,7 +37,7 @@ def questions(fake_api: FakeAPI) -> list[str]:
     return ["second" if "second" in str(call.body) else "first" for call in fake_api.calls]
 
 
-async def waiting_for(engine: Engine, job: str, reason: str) -> Any:
+async def wait_for_reason(engine: Engine, job: str, reason: str) -> Any:
     async with asyncio.timeout(20):
         while True:
             wait = (await engine.status(job)).to_json()["content"].get("waiting_for", {})
@@ -54,7 +54,7 @@ async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(
     fake_api.script(contains="first", gate="g")
     second = await engine.submit(SECOND, caller())
     await fake_api.wait_for(contains="first", count=2)
-    assert (await waiting_for(engine, second, "turn"))["job_id"] == first
+    assert (await wait_for_reason(engine, second, "turn"))["job_id"] == first
     fake_api.open_gate("g")
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
     assert questions(fake_api) == ["first", "first", "second"]
@@ -70,7 +70,7 @@ async def test_a_turn_waits_for_one_that_another_process_adopts(
     )
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller(), background=True)
-    await waiting_for(engine, second, "turn")
+    await wait_for_reason(engine, second, "turn")
     other_engine = await open_engine(home)
     other_engine.register_caller(caller(OPENAI_API_KEY="sk-another-00000000000000"))
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
@@ -105,8 +105,8 @@ async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_me
     second = await engine.submit(SECOND, caller())
     if engine.store.team is None:
         # a team's servers continue it at once: they cannot know where its client waits
-        assert (await waiting_for(engine, first, "client"))["text"]
-        await waiting_for(engine, second, "turn")
+        assert (await wait_for_reason(engine, first, "client"))["text"]
+        await wait_for_reason(engine, second, "turn")
     assert await engine.submit(FIRST, caller(), key="k") == first
     assert (await engine.wait(second)).to_json()["continuation"]["messageCount"] == 4
     assert questions(fake_api) == ["first", "first", "second"]
@@ -162,8 +162,8 @@ async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_wait
     )
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller(), background=True)
-    assert (await waiting_for(engine, second, "turn"))["job_id"] == first
-    assert "OPENAI_API_KEY" in (await waiting_for(engine, first, "keys"))["text"]
+    assert (await wait_for_reason(engine, second, "turn"))["job_id"] == first
+    assert "OPENAI_API_KEY" in (await wait_for_reason(engine, first, "keys"))["text"]
     reasons = {
         job["job_id"]: job["waiting_for"]["for"]
         for job in (await engine.recent()).to_json()["content"]["jobs"]
@@ -180,7 +180,7 @@ async def test_a_turn_that_waits_can_be_cancelled(
     fake_api.script(contains="first", gate="g")
     first = await engine.submit(FIRST, caller())
     second = await engine.submit(SECOND, caller())
-    await waiting_for(engine, second, "turn")
+    await wait_for_reason(engine, second, "turn")
     assert (await engine.cancel(second)).to_json()["content"]["status"] == "cancelled"
     fake_api.open_gate("g")
     assert (await engine.wait(first)).to_json()["continuation"]["messageCount"] == 2
@@ -195,13 +195,13 @@ async def test_a_call_that_waits_for_a_free_slot_or_a_retry_says_so_in_any_proce
     narrow = caller(COUNSEL_MAX_CONCURRENT_PER_PROVIDER="2")
     other_engine = await open_engine(home)
     retrying = await engine.submit(ChatRequest(prompt="limited", model="gpt-5"), narrow, background=True)
-    assert "rate limit" in (await waiting_for(engine, retrying, "retry"))["text"]
-    assert (await waiting_for(other_engine, retrying, "retry"))["at"] > 0
+    assert "rate limit" in (await wait_for_reason(engine, retrying, "retry"))["text"]
+    assert (await wait_for_reason(other_engine, retrying, "retry"))["at"] > 0
     await engine.submit(ChatRequest(prompt="long", model="gpt-5"), narrow, background=True)
     await fake_api.wait_for(contains="long")
     third = await engine.submit(ChatRequest(prompt="third", model="gpt-5"), narrow, background=True)
-    assert "2 calls to openai are running" in (await waiting_for(engine, third, "slot"))["text"]
-    await waiting_for(other_engine, third, "slot")
+    assert "2 calls to openai are running" in (await wait_for_reason(engine, third, "slot"))["text"]
+    await wait_for_reason(other_engine, third, "slot")
     await engine.cancel(retrying)
     assert (await engine.wait(third)).to_json()["content"] == "gpt-5 says: third"
     await other_engine.close()

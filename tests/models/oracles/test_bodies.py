@@ -18,7 +18,7 @@ LISTED = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())
 @pytest.mark.parametrize("wire", ["openai_responses", "openai_chat", "anthropic", "gemini"])
 async def test_every_model_and_setting(asking: ModuleType, wire: str) -> None:
     async with asking.both_ways() as both:
-        unlisted_differences, places = await compared(asking, both, wire)
+        unlisted_differences, places = await compare(asking, both, wire)
     lines = [
         f"{where} ({len(cases)} times, e.g. {cases[0]})" for where, cases in unlisted_differences.items()
     ]
@@ -27,7 +27,7 @@ async def test_every_model_and_setting(asking: ModuleType, wire: str) -> None:
     assert not stale, "these differences no longer exist"
 
 
-async def compared(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, list[str]], set[int]]:
+async def compare(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, list[str]], set[int]]:
     unlisted_differences: dict[str, list[str]] = defaultdict(list)
     places: set[int] = set()
     for question in asking.questions():
@@ -36,7 +36,7 @@ async def compared(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, 
         ours, theirs = await both.ours(question), await both.theirs(question)
         assert ours.path == theirs.path
         for path, our_value, theirs_value in asking.differences(ours.body, theirs.body):
-            place = listed(question, path)
+            place = index_of_entry(question, path)
             if place is None:
                 unlisted_differences[f"{question.provider.name} {path}"].append(
                     f"{question.name}: {our_value} / {theirs_value}"
@@ -46,7 +46,7 @@ async def compared(asking: ModuleType, both: Any, wire: str) -> tuple[dict[str, 
     return unlisted_differences, places
 
 
-def listed(question: Any, path: str) -> int | None:
+def index_of_entry(question: Any, path: str) -> int | None:
     for place, line in enumerate(LISTED):
         providers = line.get("providers", [question.provider.name])
         if (line["wire"], line["path"]) == (

@@ -61,7 +61,7 @@ def test_a_range_of_lines(
     assert context.sources[0].to_json()["range"] == header.split(" ", maxsplit=1)[0].replace("-", ":")
 
 
-def large(project: Path, data: bytes, at: int = 0) -> None:
+def write_large_file(project: Path, data: bytes, at: int = 0) -> None:
     """A file of four thousand lines, `data` before line `at`."""
     lines = [b"line %d\n" % number for number in range(1, 4001)]
     (project / "big.log").write_bytes(b"".join([*lines[:at], data, *lines[at:]]))
@@ -93,7 +93,7 @@ def test_lines_of_a_large_file_are_those_of_a_small_one(
 def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(
     project: Path, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    large(project, b"\xff\xfe never read: no text\0\n", at=2000)
+    write_large_file(project, b"\xff\xfe never read: no text\0\n", at=2000)
     monkeypatch.setattr(ranges, "_CHUNK", 1024)
     small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
     context = ask(small_limit, "big.log{1000:1002}")
@@ -105,7 +105,7 @@ def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(
 
 
 def test_the_end_of_a_large_file(project: Path, caller: Callable[..., Caller]) -> None:
-    large(project, b"")
+    write_large_file(project, b"")
     small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
     assert 'lines="3999-4000 of 4000">' in ask(small_limit, "big.log{3999:}").prompt
     assert "has 4,000 lines" in str(refused(InvalidArgument, small_limit, "big.log{4001:}"))
@@ -116,7 +116,7 @@ def test_lines_too_far_into_a_huge_file_are_refused(
 ) -> None:
     monkeypatch.setattr(ranges, "_CHUNK", 1024)
     monkeypatch.setattr(ranges, "CEILING", 10_000)
-    large(project, b"")
+    write_large_file(project, b"")
     small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
     assert ask(small_limit, "big.log{5:6}")
     assert "10,000 bytes" in str(refused(FileTooLarge, small_limit, "big.log{3000:3001}"))
@@ -127,7 +127,7 @@ def test_a_private_key_in_a_large_file_cannot_be_sent_without_its_first_line(
     project: Path, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
     monkeypatch.setattr(ranges, "_CHUNK", chunk)
-    large(project, KEY.encode(), at=1000)
+    write_large_file(project, KEY.encode(), at=1000)
     small_limit = caller(COUNSEL_MAX_FILE_BYTES="1000")
     assert "private key" in str(refused(FileNotAllowed, small_limit, "big.log{1002:1002}"))
     assert ask(small_limit, "big.log{10:20}")  # the lines before it contain no secret
