@@ -78,7 +78,7 @@ def test_an_expired_link_and_no_link_show_the_form_and_the_token_signs_in(consol
     console.errors.clear()
 
 
-class Elsewhere(BaseHTTPRequestHandler):
+class OtherSiteHandler(BaseHTTPRequestHandler):
     """A page of somebody else on another port of this machine."""
 
     cookies: list[str]
@@ -96,7 +96,7 @@ class Elsewhere(BaseHTTPRequestHandler):
 
 @contextmanager
 def other_site() -> Iterator[Any]:
-    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), OtherSiteHandler)
     server.cookies = []
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

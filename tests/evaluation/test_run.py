@@ -45,7 +45,7 @@ def result_of(cost: float | None = 0.25, *failed: dict[str, Any]) -> ConsensusRe
     )  # fmt: skip
 
 
-class Engine:
+class FakeEngine:
     def __init__(self, *outcomes: ConsensusResult | BaseException) -> None:
         self.outcomes = list(outcomes)
         self.requests: list[Any] = []
@@ -66,7 +66,7 @@ class Engine:
 
 
 async def evaluate(
-    engine: Engine,
+    engine: FakeEngine,
     *,
     max_cost: float | None = None,
     at_once: int = 1,
@@ -83,7 +83,7 @@ async def evaluate(
 
 
 async def test_each_question_is_a_job_of_its_own() -> None:
-    engine = Engine()
+    engine = FakeEngine()
     evaluation, result = await evaluate(engine, count=2, at_once=3)
     assert [outcome.question.id for outcome in result] == ["0", "1"]
     assert evaluation.stop_reason is None
@@ -101,7 +101,7 @@ async def test_each_question_is_a_job_of_its_own() -> None:
 
 async def test_each_may_spend_its_share_of_what_is_left() -> None:
     upstream_error = UpstreamError("It broke.", cost_usd=0.5)
-    engine = Engine(result_of(1.0), result_of(None), upstream_error, result_of(100.0))
+    engine = FakeEngine(result_of(1.0), result_of(None), upstream_error, result_of(100.0))
     await evaluate(engine, max_cost=4.0, at_once=2, count=5)
     shares = [request.max_cost_usd for request in engine.requests]
     assert shares[0] == 2.0
@@ -110,7 +110,7 @@ async def test_each_may_spend_its_share_of_what_is_left() -> None:
 
 
 async def test_questions_at_once_cannot_spend_more_than_the_limit_together() -> None:
-    class Held(Engine):
+    class Held(FakeEngine):
         async def wait(self, job: str) -> ConsensusResult:
             outcome = await waiting[int(job.removeprefix("job_")) - 1]
             return result_of(outcome)
@@ -132,7 +132,7 @@ async def test_questions_at_once_cannot_spend_more_than_the_limit_together() -> 
 
 
 async def test_a_question_that_needs_more_than_its_share_is_asked_alone() -> None:
-    class Dear(Engine):
+    class Dear(FakeEngine):
         async def wait(self, job: str) -> ConsensusResult:
             if self.requests[int(job.removeprefix("job_")) - 1].max_cost_usd < 0.6:
                 raise BudgetExceeded("It needs more.", budget="job")
@@ -154,11 +154,11 @@ async def test_an_answer_that_lacks_members_for_lack_of_money_is_no_measurement(
         "code": "BUDGET_EXCEEDED",
         "budget": "job",
     }
-    engine = Engine(result_of(0.5, failure))
+    engine = FakeEngine(result_of(0.5, failure))
     evaluation, result = await evaluate(engine, max_cost=1.0)
     assert [type(outcome) for outcome in result] == [Failed]
     assert isinstance(evaluation.stop_reason, BudgetExceeded)
-    second_engine = Engine(result_of(0.5, failure))
+    second_engine = FakeEngine(result_of(0.5, failure))
     evaluation, result = await evaluate(second_engine, max_cost=1.0, at_once=2, count=2)
     assert [type(outcome) for outcome in result] == [Trial, Trial]
     assert second_engine.requests[-1].max_cost_usd == 0.25, "earlier costs count"
@@ -174,13 +174,13 @@ async def test_a_question_without_a_verdict_for_lack_of_money_is_no_measurement(
 
 
 async def test_a_few_questions_share_the_whole_limit() -> None:
-    engine = Engine()
+    engine = FakeEngine()
     await evaluate(engine, max_cost=1.0, at_once=4, count=1)
     assert engine.requests[0].max_cost_usd == 1.0
 
 
 async def test_a_panel_that_cannot_be_asked_ends_it_at_once() -> None:
-    class Refusing(Engine):
+    class Refusing(FakeEngine):
         async def submit(self, request: object, caller: object) -> str:
             self.requests.append(request)
             raise refusals.pop(0)
@@ -194,7 +194,7 @@ async def test_a_panel_that_cannot_be_asked_ends_it_at_once() -> None:
 
 
 async def test_a_budget_that_is_used_up_ends_it() -> None:
-    engine = Engine(result_of(), BudgetExceeded("Nothing is left."))
+    engine = FakeEngine(result_of(), BudgetExceeded("Nothing is left."))
     evaluation, result = await evaluate(engine)
     assert [type(outcome) for outcome in result] == [Trial, Failed]
     assert isinstance(evaluation.stop_reason, BudgetExceeded)
@@ -206,13 +206,15 @@ async def test_three_failures_in_a_row_end_it_and_fewer_do_not() -> None:
         return UpstreamError("It broke.")
 
     evaluation, result = await evaluate(
-        Engine(
+        FakeEngine(
             upstream_error(), upstream_error(), result_of(), upstream_error(), upstream_error(), result_of()
         )
     )
     assert evaluation.stop_reason is None
     assert len(result) == 6
-    evaluation, result = await evaluate(Engine(upstream_error(), upstream_error(), last := upstream_error()))
+    evaluation, result = await evaluate(
+        FakeEngine(upstream_error(), upstream_error(), last := upstream_error())
+    )
     assert evaluation.stop_reason is last
     assert len(result) == 3
 
@@ -221,7 +223,7 @@ async def test_a_finished_question_that_cannot_be_kept_is_the_error() -> None:
     def report(result: object) -> None:
         raise full
 
-    full, engine, caller = FileNotAllowed("It cannot be written."), Engine(), SimpleNamespace()
+    full, engine, caller = FileNotAllowed("It cannot be written."), FakeEngine(), SimpleNamespace()
     evaluation = Evaluation(engine, caller, Panel(("o3",), None), None, report)  # type: ignore[arg-type]
     with pytest.raises(FileNotAllowed) as error:
         await evaluation.ask_all(QUESTIONS, 4)
@@ -230,7 +232,7 @@ async def test_a_finished_question_that_cannot_be_kept_is_the_error() -> None:
 
 
 async def test_what_is_broken_off_is_cancelled() -> None:
-    class Slow(Engine):
+    class Slow(FakeEngine):
         async def wait(self, job: str) -> ConsensusResult:
             waits.set()
             await asyncio.Event().wait()
@@ -243,7 +245,7 @@ async def test_what_is_broken_off_is_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert engine.cancelled == ["job_1"]
-    failing = Engine(UpstreamError("It broke."))
+    failing = FakeEngine(UpstreamError("It broke."))
     await evaluate(failing, count=1)
     assert failing.cancelled == []
 

@@ -191,14 +191,14 @@ def test_a_lock_that_is_replaced_while_it_is_taken_is_taken_anew(
     path, real = tmp_path / "lock", fcntl.flock
     times: list[int] = []
 
-    def replaced(file: int, how: int) -> None:
+    def lock_and_replace(file: int, how: int) -> None:
         real(file, how)
         if not times:
             path.unlink()
             path.touch()
         times.append(file)
 
-    monkeypatch.setattr(fcntl, "flock", replaced)
+    monkeypatch.setattr(fcntl, "flock", lock_and_replace)
     lock = locks.take(path)
     assert lock is not None
     assert locks.is_at(lock, path)

@@ -238,7 +238,7 @@ async def test_what_cannot_be_followed_is_refused(api: Api) -> None:
 # ── a client that does not read ──────────────────────────────────────────────────────────────────────
 
 
-class Talkative:
+class EndlessEngine:
     """An engine whose jobs say the same long text again and again."""
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ class Talkative:
 
 
 async def test_a_slow_client_holds_up_reading_and_loses_nothing() -> None:
-    engine = Talkative()
+    engine = EndlessEngine()
     jobs = {f"job{number}": Cursor() for number in range(20)}
     stream = event_stream.stream(engine, jobs, asyncio.Event(), jobs=False)
     first = await anext(stream)

@@ -28,12 +28,12 @@ SECRETS = (ENV, HEADER, ARGUMENT, URL, EXTRA, BROKEN, PROVIDER, TOML, OWN, TOKEN
 
 @pytest.fixture
 async def api(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Api]:
-    plant(tmp_path)
+    plant_secrets(tmp_path)
     async with in_process(tmp_path, fake_api) as client:
         yield client
 
 
-def plant(home: Path) -> None:
+def plant_secrets(home: Path) -> None:
     stdio = {
         "command": "npx",
         "args": ["--api-key", ARGUMENT, "server"],

@@ -59,7 +59,7 @@ MODELS = ["gpt-5", "claude-sonnet-4-5", "gemini-2.5-pro", "gemini-3-pro-preview"
 
 
 @dataclass
-class Both:
+class BothWays:
     own: Catalog
     team: Catalog
     transport: Transport
@@ -83,7 +83,7 @@ class Both:
 
 
 @pytest.fixture
-async def both(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Both]:
+async def both(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[BothWays]:
     keys = {
         **vendors(fake_api),
         "OPENAI_API_KEY": "sk-test-openai-0000000000000000",
@@ -98,7 +98,7 @@ async def both(tmp_path: Path, fake_api: FakeAPI) -> AsyncIterator[Both]:
         await join(home, address(api))
         own = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path / "none"), **keys}))
         team = Catalog.load(settings.load({"COUNSEL_HOME": str(home)}))
-        yield Both(own, team, transport, fake_api)
+        yield BothWays(own, team, transport, fake_api)
     await transport.close()
 
 
@@ -122,7 +122,7 @@ def view(events: list[Event]) -> dict[str, Any]:
     }
 
 
-async def test_the_vendor_gets_the_same_request(both: Both) -> None:
+async def test_the_vendor_gets_the_same_request(both: BothWays) -> None:
     """One server for all of them: its start takes longer than they do."""
     both.fake.script(
         text="Yes, 🦉.", thinking="Hm.", sources=[{"url": "https://a.example/", "title": "A"}], times=None
@@ -134,7 +134,7 @@ async def test_the_vendor_gets_the_same_request(both: Both) -> None:
                 assert view(through) == view(direct), (model, name)
 
 
-async def test_tools_and_reasoning_survive_a_second_turn(both: Both) -> None:
+async def test_tools_and_reasoning_survive_a_second_turn(both: BothWays) -> None:
     both.fake.script(
         tool_calls=[{"name": "look", "arguments": {"where": "here"}, "id": "call_1"}],
         thinking="Let me see.",
@@ -151,7 +151,7 @@ async def test_tools_and_reasoning_survive_a_second_turn(both: Both) -> None:
         assert signatures[1] == signatures[0], model
 
 
-async def _signatures(both: Both, catalog: Catalog, model: str, events: list[Event]) -> list[Any]:
+async def _signatures(both: BothWays, catalog: Catalog, model: str, events: list[Event]) -> list[Any]:
     """What the vendor gets back of its reasoning, with the results of its tools."""
     end = events[-1]
     assert isinstance(end, Finished)

@@ -116,15 +116,15 @@ async def test_the_llm_command_asks_through_v1(v1: V1, fake_api: FakeAPI, tmp_pa
     (models.parent / "keys.json").write_text(json.dumps({"counsel": TOKEN}))
     llm = clients.python("llm", "llm")
 
-    async def printed(model: str, *arguments: str, expect: int = 0) -> str:
+    async def output_of(model: str, *arguments: str, expect: int = 0) -> str:
         command = (llm, "-m", model, *arguments)
         return await clients.run(*command, cwd=tmp_path, env=env, expect=expect)
 
     looks = 'def look(n: int) -> str:\n    return f"fur {n}"\n'
-    assert (await printed(GPT, "hello")).strip() == f"{GPT} says: hello", "streamed"
-    assert "A cat." in await printed(CLAUDE, "--no-stream", "--functions", looks, "look")
+    assert (await output_of(GPT, "hello")).strip() == f"{GPT} says: hello", "streamed"
+    assert "A cat." in await output_of(CLAUDE, "--no-stream", "--functions", looks, "look")
     assert _results_reached_the_models(fake_api) == 1
-    assert "429" in await printed(GPT, "fail", expect=1)
+    assert "429" in await output_of(GPT, "fail", expect=1)
 
 
 EDIT = """notes.txt
@@ -157,11 +157,11 @@ async def test_aider_edits_a_file(v1: V1, fake_api: FakeAPI, tmp_path: Path) -> 
     prices.write_text('{"none": {}}')
     options = ("--edit-format", "diff", "--no-git", "--yes-always", "--no-show-model-warnings")
 
-    async def printed(model: str, *more: str) -> str:
+    async def output_of(model: str, *more: str) -> str:
         aider = (clients.python("aider", "aider"), "--model", f"openai/{model}", *options, *more)
         return await clients.run(*aider, cwd=tmp_path, env=env, expect=None)
 
-    output = await printed(CLAUDE, "--message", "rename the cat", "notes.txt")
+    output = await output_of(CLAUDE, "--message", "rename the cat", "notes.txt")
     assert (tmp_path / "notes.txt").read_text() == "the cat is called Mirabelle\n", output
     assert "HTTPSConnectionPool" not in output
-    assert "counsel models" in await printed("nothing", "--no-stream", "--message", "hello"), "the error"
+    assert "counsel models" in await output_of("nothing", "--no-stream", "--message", "hello"), "the error"

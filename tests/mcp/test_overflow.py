@@ -69,7 +69,7 @@ def test_without_a_home_or_a_disk_there_is_the_address_alone(tmp_path: Path) -> 
     assert overflow.store(None, None, "text").hint == "raise MAX_MCP_OUTPUT_TOKENS for more"
 
 
-class Jobs:
+class OneJobEngine:
     """An engine with one finished job of 100 words."""
 
     text = " ".join(f"word{n:03}" for n in range(100))
@@ -90,7 +90,7 @@ class Jobs:
 
 
 async def page(number: int, most: int) -> str | None:
-    resource = await overflow.read(Jobs(), overflow.uri("job_1", number), most)  # type: ignore[arg-type]
+    resource = await overflow.read(OneJobEngine(), overflow.uri("job_1", number), most)  # type: ignore[arg-type]
     if resource is None:
         return None
     (content,) = resource["contents"]
@@ -115,8 +115,8 @@ async def test_pages_hold_the_whole_text_and_say_what_comes_next() -> None:
     assert first is not None
     assert first.endswith(f"[page 1 of {len(pieces)}; next: counsel://jobs/job_1/text?page=2]")
     for missing in (0, len(pieces) + 1):
-        assert await overflow.read(Jobs(), f"{overflow.uri('job_1')}?page={missing}", 300) is None  # type: ignore[arg-type]
-    assert await overflow.read(Jobs(), "nonsense", 300) is None  # type: ignore[arg-type]
+        assert await overflow.read(OneJobEngine(), f"{overflow.uri('job_1')}?page={missing}", 300) is None  # type: ignore[arg-type]
+    assert await overflow.read(OneJobEngine(), "nonsense", 300) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000, "\n" * 1_000, '"' * 500, "a b " * 300, "é" * 900])
@@ -128,7 +128,7 @@ def test_pages_fit_whatever_their_letters(text: str) -> None:
 
 
 async def test_texts_of_finished_jobs_are_listed() -> None:
-    resources = await overflow.recent(Jobs())  # type: ignore[arg-type]
+    resources = await overflow.recent(OneJobEngine())  # type: ignore[arg-type]
     assert [(entry["uri"], entry["name"]) for entry in resources] == [
         ("counsel://jobs/a/text", "Title"),
         ("counsel://jobs/c/text", "c"),

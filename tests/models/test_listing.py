@@ -182,7 +182,7 @@ def test_a_model_without_a_row_has_the_librarys_price() -> None:
 # ── discovery ────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Lists:
+class ListingTransport:
     """A transport whose server lists these models."""
 
     def __init__(self, answer: Any) -> None:
@@ -206,7 +206,7 @@ class Lists:
     ],
 )
 async def test_each_form_of_a_listing(tmp_path: Path, answer: object) -> None:
-    server = Lists(answer)
+    server = ListingTransport(answer)
     models = await discovery.discover(server, catalog(tmp_path, **OPENAI), "openai")
     assert server.path == "/models"
     assert [model.id for model in models] == ["gpt-5", "openai/brand-new"]
@@ -215,7 +215,7 @@ async def test_each_form_of_a_listing(tmp_path: Path, answer: object) -> None:
 
 @pytest.mark.parametrize("answer", ["text", {"data": "text"}, {}, None])
 async def test_an_answer_that_lists_nothing(tmp_path: Path, answer: object) -> None:
-    assert await discovery.discover(Lists(answer), catalog(tmp_path, **OPENAI), "openai") == []
+    assert await discovery.discover(ListingTransport(answer), catalog(tmp_path, **OPENAI), "openai") == []
 
 
 @pytest.mark.parametrize(
@@ -233,12 +233,14 @@ async def test_an_answer_that_lists_nothing(tmp_path: Path, answer: object) -> N
 )
 async def test_the_window_that_a_server_tells(tmp_path: Path, entry: Any, context: int | None) -> None:
     full_catalog = catalog(tmp_path, **OPENAI)
-    (model,) = await discovery.discover(Lists([{"id": "brand-new", **entry}]), full_catalog, "openai")
+    (model,) = await discovery.discover(
+        ListingTransport([{"id": "brand-new", **entry}]), full_catalog, "openai"
+    )
     assert model.context == (context or full_catalog.lookup("openai/brand-new").context)
 
 
 async def test_a_listing_without_an_end_is_cut(tmp_path: Path) -> None:
     answer = [{"id": f"m{number}" + "x" * 300} for number in range(5_001)]
-    models = await discovery.discover(Lists(answer), catalog(tmp_path, **OPENAI), "openai")
+    models = await discovery.discover(ListingTransport(answer), catalog(tmp_path, **OPENAI), "openai")
     assert len(models) == 5_000
     assert len(models[0].wire_id) == 200

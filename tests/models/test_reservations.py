@@ -32,7 +32,7 @@ HELLO = Call((Turn("user", "hello"),), tokens=40)
 
 
 @dataclass
-class Money:
+class RecordingReservation:
     output_limit: int | None = None
     lowered: str = ""
     settled: list[Usage | None] = field(default_factory=list)
@@ -42,13 +42,13 @@ class Money:
 
 
 @dataclass
-class Purse:
+class ReservationSource:
     """Gives these reservations, one for each request; then nothing is left."""
 
-    money: list[Money]
+    money: list[RecordingReservation]
     granted: int = 0
 
-    async def reserve(self, call: Call, model: Model) -> Money | None:
+    async def reserve(self, call: Call, model: Model) -> RecordingReservation | None:
         assert model is MODEL
         if self.granted == len(self.money):
             raise BudgetExceeded("Nothing is left.")
@@ -68,11 +68,11 @@ async def transport() -> AsyncIterator[Transport]:
 
 
 async def ask(
-    transport: Transport, fake: FakeAPI, *money: Money, call: Call = HELLO, attempts: int = 3
+    transport: Transport, fake: FakeAPI, *money: RecordingReservation, call: Call = HELLO, attempts: int = 3
 ) -> list[Event]:
     endpoint = Endpoint(Provider("acme", "Acme", "openai_chat", ""), fake.v1, "k")
     stream = transport.stream(
-        replace(call, budget=Purse(list(money))), MODEL, endpoint, Limits(attempts=attempts)
+        replace(call, budget=ReservationSource(list(money))), MODEL, endpoint, Limits(attempts=attempts)
     )
     return [event async for event in stream]
 
@@ -84,7 +84,9 @@ async def ask(
 async def test_no_more_output_is_requested_than_was_reserved(
     transport: Transport, fake_api: FakeAPI, reserved: int | None, own_limit: int | None, expected: int | None
 ) -> None:
-    await ask(transport, fake_api, Money(reserved), call=replace(HELLO, output_limit=own_limit))
+    await ask(
+        transport, fake_api, RecordingReservation(reserved), call=replace(HELLO, output_limit=own_limit)
+    )
     body = fake_api.last.body
     assert body.get("max_tokens", body.get("max_completion_tokens")) == expected
 
@@ -97,7 +99,7 @@ async def test_an_answer_that_ends_where_its_reservation_does_says_so(
     transport: Transport, fake_api: FakeAPI, finish: str, budget: str, has_notice: bool
 ) -> None:
     fake_api.script(finish=finish, text="so far")
-    events = await ask(transport, fake_api, Money(1200, budget))
+    events = await ask(transport, fake_api, RecordingReservation(1200, budget))
     notices = [event for event in events if isinstance(event, Notice)]
     assert [notice.text for notice in notices] == (
         [f"The answer was limited to 1,200 tokens by {budget}."] if has_notice else []
@@ -111,7 +113,7 @@ async def test_each_attempt_reserves_and_settles_what_it_used(
 ) -> None:
     fake_api.script(status=503)
     fake_api.script(usage={"input": 10, "output": 5})
-    first, second = Money(100), Money(50)
+    first, second = RecordingReservation(100), RecordingReservation(50)
     await ask(transport, fake_api, first, second)
     assert first.settled == [None]
     (usage,) = second.settled
@@ -127,12 +129,14 @@ async def test_what_a_failed_attempt_used_is_in_the_sum_that_is_reported(
     counts = '{"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10}'
     fake_api.script(raw=f'data: {{"choices": [], "usage": {counts}}}\n\n')
     fake_api.script(usage={"input": 10, "output": 5})
-    events = await ask(transport, fake_api, Money(), Money())
+    events = await ask(transport, fake_api, RecordingReservation(), RecordingReservation())
     reports = [event.usage for event in events if isinstance(event, UsageReport)]
     assert (reports[-1].input, reports[-1].output) == (20, 5)
     fake_api.script(usage={"input": 10, "output": 5})
     alone = [
-        event.usage for event in await ask(transport, fake_api, Money()) if isinstance(event, UsageReport)
+        event.usage
+        for event in await ask(transport, fake_api, RecordingReservation())
+        if isinstance(event, UsageReport)
     ]
     assert (alone[-1].input, alone[-1].cost_usd) == (10, None), "without a cost, which is not reported"
 
@@ -140,7 +144,7 @@ async def test_what_a_failed_attempt_used_is_in_the_sum_that_is_reported(
 async def test_an_answer_that_breaks_off_settles_an_estimate(transport: Transport, fake_api: FakeAPI) -> None:
     """Vendors bill it. The estimate: the request's tokens, and one token for every four characters of the answer."""
     fake_api.script(text="x" * 402, deltas=2, cut_after=2)
-    money = Money(100)
+    money = RecordingReservation(100)
     with pytest.raises(UpstreamError):
         await ask(transport, fake_api, money)
     (usage,) = money.settled
@@ -151,7 +155,7 @@ async def test_an_answer_that_breaks_off_settles_an_estimate(transport: Transpor
 
 async def test_what_is_refused_at_once_costs_nothing(transport: Transport, fake_api: FakeAPI) -> None:
     fake_api.script(status=401)
-    money = Money(100)
+    money = RecordingReservation(100)
     with pytest.raises(AuthenticationFailed):
         await ask(transport, fake_api, money)
     assert money.settled == [None]
@@ -166,15 +170,15 @@ async def test_without_money_nothing_is_sent(transport: Transport, fake_api: Fak
 async def test_a_retry_needs_money_of_its_own(transport: Transport, fake_api: FakeAPI) -> None:
     fake_api.script(status=503)
     with pytest.raises(BudgetExceeded):
-        await ask(transport, fake_api, Money(100))
+        await ask(transport, fake_api, RecordingReservation(100))
     assert len(fake_api.calls) == 1
 
 
 async def test_a_reader_that_stops_settles_at_once(transport: Transport, fake_api: FakeAPI) -> None:
     fake_api.script(text="x" * 40, deltas=2, hang_after=1)
-    money = Money(100)
+    money = RecordingReservation(100)
     endpoint = Endpoint(Provider("acme", "Acme", "openai_chat", ""), fake_api.v1, "k")
-    stream = transport.stream(replace(HELLO, budget=Purse([money])), MODEL, endpoint)
+    stream = transport.stream(replace(HELLO, budget=ReservationSource([money])), MODEL, endpoint)
     with suppress(StopAsyncIteration):
         while not isinstance(await anext(stream), Text):
             pass
@@ -193,7 +197,13 @@ async def test_every_request_needs_its_permit(transport: Transport, fake_api: Fa
 
     fake_api.script(status=503)
     with pytest.raises(BudgetExceeded, match="Too many calls"):
-        await ask(transport, fake_api, Money(), Money(), call=replace(HELLO, permit=permit))
+        await ask(
+            transport,
+            fake_api,
+            RecordingReservation(),
+            RecordingReservation(),
+            call=replace(HELLO, permit=permit),
+        )
     assert len(fake_api.calls) == 1
 
 

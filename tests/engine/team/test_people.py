@@ -145,7 +145,7 @@ def test_usage_and_audit_as_json() -> None:
 # ── the audit log ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Log:
+class LogStub:
     def __init__(self) -> None:
         self.records: list[AuditRecord] = []
         self.lives: list[float] = []
@@ -155,8 +155,8 @@ class Log:
         self.lives.append(round((expires - record.at) / 86400, 3))
 
 
-def audited(*, prompts: bool = False) -> tuple[Audit, Log]:
-    log: Any = Log()
+def audited(*, prompts: bool = False) -> tuple[Audit, LogStub]:
+    log: Any = LogStub()
     return Audit(log, 30, prompts=prompts), log
 
 

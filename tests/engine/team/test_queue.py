@@ -141,14 +141,14 @@ async def test_a_server_without_a_jobs_keys_knows_whether_another_one_can_take_i
     await first.submit(ask("its only place"), other_keys, background=True)
     job = await first.submit(ask("hello"), other_keys, background=True)
 
-    async def waits_for(reason: str) -> None:
+    async def wait_for_reason(reason: str) -> None:
         async with asyncio.timeout(60):
             while (await second.status(job)).to_json()["content"]["waiting_for"]["for"] != reason:
                 await asyncio.sleep(0.05)
 
-    await waits_for("slot")
+    await wait_for_reason("slot")
     await first.close()
-    await waits_for("keys")
+    await wait_for_reason("keys")
     second.register_caller(other_keys)
     assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
 

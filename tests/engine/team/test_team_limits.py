@@ -49,13 +49,13 @@ class Store:
         return PersonRecord(ADA, 0.0, None) if folded_name == "ada" else None
 
 
-def of(*rows: LimitRow) -> tuple[TeamLimits, Any]:
+def new_limits(*rows: LimitRow) -> tuple[TeamLimits, Any]:
     store: Any = Store(list(rows or ROWS))
     return TeamLimits(store, lambda: NOW), store
 
 
 async def test_limits_of_the_person_their_groups_and_the_provider() -> None:
-    table, _ = of()
+    table, _ = new_limits()
     budgets, rates = await table.of_call(ADA, "openai")
     assert [budget.name for budget in budgets] == ["month:group:dev", "day:person:Ada", "day:provider:openai"]
     assert [rate.name for rate in rates] == ["at_once:group:dev", "minute:person:Ada"]
@@ -76,7 +76,7 @@ async def test_limits_of_the_person_their_groups_and_the_provider() -> None:
 async def test_the_table_is_read_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 10.0
     monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: now))
-    table, store = of()
+    table, store = new_limits()
     for at, reads in ((10.0, 1), (10.9, 1), (11.0, 2)):
         now = at
         await table.rows()
@@ -87,7 +87,7 @@ async def test_the_table_is_read_once_a_second(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_what_is_left_of_each_budget() -> None:
-    table, _ = of()
+    table, _ = new_limits()
     rows = await table.report(ADA)
     assert [row["budget"] for row in rows] == ["month:group:dev", "day:person:Ada", "day:provider:openai"]
     group, person, provider = rows
@@ -102,14 +102,14 @@ async def test_what_is_left_of_each_budget() -> None:
     assert person["since"] == "2001-09-09T00:00:00+00:00"
     assert person["until"] == "2001-09-10T00:00:00+00:00"
     assert len(await table.report(BOSS)) == 5, "an admin sees everyone's"
-    (entry,) = await of(LimitRow("person", "p_ada", day=1.0))[0].report(ADA)
+    (entry,) = await new_limits(LimitRow("person", "p_ada", day=1.0))[0].report(ADA)
     assert entry["left_usd"] == 0.0
     assert entry["person"] == "p_ada"
 
 
 @pytest.mark.parametrize(("frees", "wait"), [(NOW + 12.34, 12.3), (NOW - 5, 1.0), (None, 60.0)])
 async def test_too_many_calls_in_a_minute(frees: float | None, wait: float) -> None:
-    _, rates = await of()[0].of_call(ADA, "openai")
+    _, rates = await new_limits()[0].of_call(ADA, "openai")
     error = rates[1].error(RateState(count=2, frees=frees), NOW)
     assert error.message == "Ada may make 2 calls a minute, and 2 began in the last minute. Nothing was sent."
     assert error.fields["retry_after"] == wait
@@ -120,7 +120,7 @@ async def test_too_many_calls_in_a_minute(frees: float | None, wait: float) -> N
 
 async def test_who_may_make_no_calls_is_not_told_to_wait() -> None:
     row = LimitRow("person", "p_ada", per_minute=0, at_once=0, shown="Ada Lovelace")
-    _, rates = await of(row)[0].of_call(ADA, "openai")
+    _, rates = await new_limits(row)[0].of_call(ADA, "openai")
     for rate in rates:
         error = rate.error(RateState(count=0, frees=None), NOW)
         assert error.message == "Ada Lovelace may make no calls. Nothing was sent."
@@ -129,29 +129,31 @@ async def test_who_may_make_no_calls_is_not_told_to_wait() -> None:
 
 
 async def test_too_many_calls_at_the_same_time() -> None:
-    _, rates = await of()[0].of_call(ADA, "openai")
+    _, rates = await new_limits()[0].of_call(ADA, "openai")
     error = rates[0].error(RateState(count=3, frees=None), NOW)
     assert error.message.startswith("The group dev may have 3 calls running at the same time, and has 3 now.")
     assert error.fields["retry_after"] == 5.0
     assert "people limit --group dev" in str(error.hint)
 
 
-async def checked(kind: Any, name: str, **fields: Any) -> LimitRow:
-    _, store = of()
+async def checked_limit(kind: Any, name: str, **fields: Any) -> LimitRow:
+    _, store = new_limits()
     amounts = {"day": None, "month": None, "per_minute": None, "at_once": None, **fields}
     return await limits.new_row(store, settings.load({"HOME": "/nowhere"}), kind=kind, name=name, **amounts)
 
 
 async def test_a_limit_is_for_someone_who_exists() -> None:
-    by_name = await checked("person", "ADA", day=0.0, month=3.0, per_minute=0, at_once=limits.MOST_CALLS)
+    by_name = await checked_limit(
+        "person", "ADA", day=0.0, month=3.0, per_minute=0, at_once=limits.MOST_CALLS
+    )
     assert by_name == LimitRow("person", "p_ada", 0.0, 3.0, 0, limits.MOST_CALLS, "Ada")
-    assert (await checked("person", "p_ada")).name == "p_ada"
-    assert (await checked("group", " Dev ")).name == "dev"
-    assert (await checked("provider", "OpenAI")).name == "openai"
+    assert (await checked_limit("person", "p_ada")).name == "p_ada"
+    assert (await checked_limit("group", " Dev ")).name == "dev"
+    assert (await checked_limit("provider", "OpenAI")).name == "openai"
     with pytest.raises(NotFound, match="no provider 'nobody'"):
-        await checked("provider", "nobody")
+        await checked_limit("provider", "nobody")
     with pytest.raises(NotFound, match="no person"):
-        await checked("person", "bob")
+        await checked_limit("person", "bob")
 
 
 @pytest.mark.parametrize(
@@ -166,4 +168,4 @@ async def test_a_limit_is_for_someone_who_exists() -> None:
 )
 async def test_amounts_that_make_no_sense(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
-        await checked("group", "dev", **wrong)
+        await checked_limit("group", "dev", **wrong)

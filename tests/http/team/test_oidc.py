@@ -42,7 +42,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def configured(issuer: str, **changes: str) -> oidc_config.OidcConfig:
+def oidc_settings(issuer: str, **changes: str) -> oidc_config.OidcConfig:
     env = {
         "COUNSEL_OIDC_ISSUER": issuer,
         "COUNSEL_OIDC_CLIENT_ID": CLIENT,
@@ -57,7 +57,7 @@ def configured(issuer: str, **changes: str) -> oidc_config.OidcConfig:
 
 @pytest.fixture
 def issuer(provider: OidcProvider, clock: Clock) -> Issuer:
-    return Issuer(configured(provider.url), clock)
+    return Issuer(oidc_settings(provider.url), clock)
 
 
 async def sign_in(issuer: Issuer, provider: OidcProvider, *, nonce: str = "n-1") -> Identity:
@@ -208,7 +208,7 @@ async def test_an_issuer_that_is_down_says_so_and_is_asked_again(
 async def test_no_issuer_at_all_says_so() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    issuer = Issuer(configured(f"http://127.0.0.1:{port}"))
+    issuer = Issuer(oidc_settings(f"http://127.0.0.1:{port}"))
     with pytest.raises(SignInFailed, match="cannot be reached") as error:
         await issuer.metadata()
     assert error.value.problem == "provider"
@@ -239,7 +239,7 @@ async def test_a_second_host_can_be_allowed(provider: OidcProvider) -> None:
         provider.changes = {"jwks_uri": f"{second.url}/keys"}
         second.keys = provider.keys
         host = second.url.removeprefix("http://")
-        issuer = Issuer(configured(provider.url, COUNSEL_OIDC_HOSTS=host))
+        issuer = Issuer(oidc_settings(provider.url, COUNSEL_OIDC_HOSTS=host))
         assert (await sign_in(issuer, provider)).subject == "subject-1"
         assert second.requests == ["/keys"]
 
@@ -252,7 +252,7 @@ async def test_an_answer_that_names_another_issuer_is_refused(issuer: Issuer, pr
 
 
 async def test_groups_come_from_the_claim_that_is_named(provider: OidcProvider) -> None:
-    issuer = Issuer(configured(provider.url, COUNSEL_OIDC_GROUPS_CLAIM="roles"))
+    issuer = Issuer(oidc_settings(provider.url, COUNSEL_OIDC_GROUPS_CLAIM="roles"))
     provider.claims |= {"roles": ["ops", "ops", " web ", 7, ""]}
     assert (await sign_in(issuer, provider)).groups == ("ops", "web")
     provider.claims |= {"roles": "ops"}
@@ -278,16 +278,16 @@ async def test_groups_come_from_the_claim_that_is_named(provider: OidcProvider) 
 )
 def test_settings_that_cannot_work_are_refused_at_the_start(env: dict[str, str]) -> None:
     with pytest.raises(ConfigInvalid) as error:
-        configured(env.get("COUNSEL_OIDC_ISSUER", "https://login.example.com"), **env)
+        oidc_settings(env.get("COUNSEL_OIDC_ISSUER", "https://login.example.com"), **env)
     assert "password" not in str(error.value)
 
 
 def test_whoever_has_an_account_at_a_public_issuer_is_added_only_with_a_domain() -> None:
     google, member = "https://accounts.google.com", {"COUNSEL_OIDC_CREATE": "member"}
-    assert configured(google, **member, COUNSEL_OIDC_ALLOWED_DOMAINS="example.com").creates
-    assert not configured(google).creates
-    assert configured("https://login.example.com", **member).creates
+    assert oidc_settings(google, **member, COUNSEL_OIDC_ALLOWED_DOMAINS="example.com").creates
+    assert not oidc_settings(google).creates
+    assert oidc_settings("https://login.example.com", **member).creates
 
 
 def test_the_clients_secret_is_not_shown() -> None:
-    assert SECRET not in repr(configured("https://login.example.com"))
+    assert SECRET not in repr(oidc_settings("https://login.example.com"))

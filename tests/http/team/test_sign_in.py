@@ -25,7 +25,7 @@ def provider() -> Iterator[OidcProvider]:
         yield running
 
 
-def configured(provider: OidcProvider, **changes: str) -> dict[str, str]:
+def oidc_env(provider: OidcProvider, **changes: str) -> dict[str, str]:
     return {
         "COUNSEL_OIDC_ISSUER": provider.url,
         "COUNSEL_OIDC_CLIENT_ID": CLIENT,
@@ -40,7 +40,7 @@ async def server(
     folder: Path, fake: FakeAPI, database: str, provider: OidcProvider, **env: str
 ) -> AsyncIterator[TeamServer]:
     folder.mkdir(exist_ok=True)
-    async with serving(folder, fake, database, **configured(provider, **env)) as team_server:
+    async with serving(folder, fake, database, **oidc_env(provider, **env)) as team_server:
         yield team_server
 
 

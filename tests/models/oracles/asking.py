@@ -229,7 +229,7 @@ def effort_settings(model: Model, provider: Provider, knobs: Knobs) -> dict[str,
 # ── both on the wire ─────────────────────────────────────────────────────────────────────────────────
 
 
-class Both:
+class BothWays:
     """Asks both ways and returns the requests that the fake received."""
 
     def __init__(self, fake: FakeAPI, transport: Transport) -> None:
@@ -283,10 +283,10 @@ def _camel(value: Any) -> Any:
 
 
 @asynccontextmanager
-async def both_ways() -> AsyncIterator[Both]:
+async def both_ways() -> AsyncIterator[BothWays]:
     async with FakeAPI() as fake:
         transport = Transport()
-        both = Both(fake, transport)
+        both = BothWays(fake, transport)
         try:
             yield both
         finally:

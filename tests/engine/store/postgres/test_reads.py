@@ -24,7 +24,7 @@ class Pool:
         self.checks += 1
 
 
-class Reads(Database):
+class FailingReads(Database):
     """Reads that fail with these errors, one after another, then succeed."""
 
     def __init__(self, *errors: Exception) -> None:
@@ -52,7 +52,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def test_a_read_whose_connection_is_lost_is_made_again_after_a_pause(pauses: list[float]) -> None:
-    reads = Reads(psycopg.OperationalError("gone"), psycopg.InterfaceError("the connection is closed"))
+    reads = FailingReads(psycopg.OperationalError("gone"), psycopg.InterfaceError("the connection is closed"))
     assert await reads.row("SELECT", 1) == ("SELECT", 1)
     assert reads.pool.checks == 2
     assert len(pauses) == 2
@@ -60,7 +60,7 @@ async def test_a_read_whose_connection_is_lost_is_made_again_after_a_pause(pause
 
 
 async def test_a_statement_that_fails_is_not_made_again(pauses: list[float]) -> None:
-    reads = Reads(psycopg.errors.UndefinedTable("no such table"))
+    reads = FailingReads(psycopg.errors.UndefinedTable("no such table"))
     with pytest.raises(StoreError):
         await reads.rows("SELECT")
     assert (reads.pool.checks, pauses) == (0, [])
@@ -71,12 +71,12 @@ async def test_patience_with_lost_connections_ends(
 ) -> None:
     monkeypatch.setattr(database, "PATIENCE", -1.0)
     with pytest.raises(StoreError):
-        await Reads(psycopg.OperationalError("gone")).rows("SELECT")
+        await FailingReads(psycopg.OperationalError("gone")).rows("SELECT")
     assert pauses == []
 
 
 async def test_without_rows_there_is_no_first_row() -> None:
-    class Empty(Reads):
+    class Empty(FailingReads):
         async def _read(self, sql: str, values: tuple[object, ...] = ()) -> list[Any]:
             return []
 

@@ -30,7 +30,7 @@ def job_of(person: Person, conversation: str, **fields: Any) -> NewJob:
     return replace(job, origin=replace(job.origin, person=person), task=task)
 
 
-class Stored:
+class AnnsRows:
     """Ann's data: an ended job, a running one, a failed call, an image, a cached answer, a tag."""
 
     def __init__(self, store: PostgresStore) -> None:
@@ -52,8 +52,8 @@ class Stored:
 
 
 @pytest.fixture
-async def ann(open_store: Callable[[], PostgresStore]) -> Stored:
-    data = Stored(open_store())
+async def ann(open_store: Callable[[], PostgresStore]) -> AnnsRows:
+    data = AnnsRows(open_store())
     await data.write()
     return data
 
@@ -140,7 +140,7 @@ def test_every_operation_of_the_store_is_in_one_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("name", READS)
-async def test_what_is_anothers_reads_like_what_does_not_exist(ann: Stored, name: str) -> None:
+async def test_what_is_anothers_reads_like_what_does_not_exist(ann: AnnsRows, name: str) -> None:
     bob, nobody = ann.store.scoped(BOB.id), ann.store.scoped("p_nobody")
     for job in (ann.job.id, ann.open.id):
         result = await READS[name](bob, job, "conv_ann")
@@ -153,7 +153,7 @@ async def test_what_is_anothers_reads_like_what_does_not_exist(ann: Stored, name
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_what_is_anothers_cannot_be_changed(ann: Stored, name: str) -> None:
+async def test_what_is_anothers_cannot_be_changed(ann: AnnsRows, name: str) -> None:
     async def state() -> object:
         mine = ann.store.scoped(ANN.id)
         return (
@@ -169,7 +169,7 @@ async def test_what_is_anothers_cannot_be_changed(ann: Stored, name: str) -> Non
     assert await state() == before
 
 
-async def test_a_view_runs_no_jobs(ann: Stored) -> None:
+async def test_a_view_runs_no_jobs(ann: AnnsRows) -> None:
     mine = ann.store.scoped(ANN.id)
     for write in (
         mine.submit(job_of(ANN, "conv_new")),
@@ -196,7 +196,7 @@ async def test_a_table_without_a_rule_is_refused() -> None:
         scope.shared().statement("UPDATE counsel.conversations SET title = 'x' WHERE id = %s")
 
 
-async def test_a_job_never_joins_anothers_conversation(ann: Stored) -> None:
+async def test_a_job_never_joins_anothers_conversation(ann: AnnsRows) -> None:
     with pytest.raises(NotFound):
         await ann.store.submit(job_of(BOB, "conv_ann"))
     submission = await ann.store.submit(job_of(BOB, "conv_bob", tag="thread"))
@@ -205,13 +205,13 @@ async def test_a_job_never_joins_anothers_conversation(ann: Stored) -> None:
     assert again.conversation == "conv_bob"
 
 
-async def test_usage_belongs_to_whoever_asked(ann: Stored) -> None:
+async def test_usage_belongs_to_whoever_asked(ann: AnnsRows) -> None:
     assert [row.job for row in await ann.store.scoped(ANN.id).usage(0.0)] == [ann.open.id]
     assert await ann.store.scoped(BOB.id).usage(0.0) == []
     assert len(await ann.store.usage(0.0)) == 1
 
 
-async def test_a_shared_conversation_is_read_by_all_with_its_images_until_it_is_not(ann: Stored) -> None:
+async def test_a_shared_conversation_is_read_by_all_with_its_images_until_it_is_not(ann: AnnsRows) -> None:
     team = ann.store.of_team()
     assert await team.conversation("conv_ann") is None
     assert await ann.store.scoped(ANN.id).share("conv_ann", time.time())
