@@ -49,7 +49,7 @@ async def measure(path: Path) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(sweeping), 0.02)
     took = time.monotonic() - began
-    log = files.size(files.beside(path)[0])
+    log = files.size(files.wal_files(path)[0])
     waits.sort()
     sys.stdout.write(
         f"{await sweeping:,} jobs deleted in {took:.1f} s; {len(waits)} other writes waited {waits[len(waits) // 2] * 1e3:.0f} ms "

@@ -59,11 +59,11 @@ class Alarms:
             alarm.call()
 
 
-class _Here(threading.local):
+class _ThreadAlarms(threading.local):
     alarms: Alarms | None = None  # of the loop that ran last in this thread
 
 
-_here = _Here()
+_here = _ThreadAlarms()
 
 
 def at(when: float, call: Callable[[], None]) -> Alarm:

@@ -213,7 +213,7 @@ def _report(
                 "questions": len(trials),
                 "failed": [{"id": failure.question.id, **failure.error.as_dict()} for failure in failed],
                 "stopped": stop_reason.as_dict() if stop_reason else None,
-                "ways": [_way(score) for score in scores],
+                "ways": [_score_row(score) for score in scores],
                 "refinement": {
                     "fixed": changes.fixed,
                     "broken": changes.broken,
@@ -239,7 +239,7 @@ def _why_it_stopped(error: CounselError) -> str:
     return f"Stopped early: {in_cli_words(error.message)}{hint}"
 
 
-def _way(score: Score) -> dict[str, object]:
+def _score_row(score: Score) -> dict[str, object]:
     return {
         "name": score.name,
         "right": score.right,

@@ -89,7 +89,7 @@ class Document(Meaning, abc.ABC):
 
     def _guard(self, after: object, expected: object, edits: Sequence[Edit]) -> None:
         same = after == expected and all(
-            _exactly(lookup(after, edit.path), lookup(expected, edit.path)) for edit in edits
+            _same_value(lookup(after, edit.path), lookup(expected, edit.path)) for edit in edits
         )
         if not same and self.prunes_empty_parents:
             for edit in edits:
@@ -109,7 +109,7 @@ class Document(Meaning, abc.ABC):
         """The document with the edits applied to its text, all other bytes unchanged, and its value read again."""
 
 
-def _exactly(first: object, second: object) -> bool:
+def _same_value(first: object, second: object) -> bool:
     return first is second or (first is not MISSING and second is not MISSING and alike(first, second))
 
 

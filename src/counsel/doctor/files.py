@@ -106,7 +106,7 @@ def _integrity(path: Path) -> Finding:
 
 def size_and_copies(path: Path, limit: int) -> Iterator[Finding]:
     """The database's size, its backups, and damaged files that were moved aside."""
-    log_bytes = database_files.size(database_files.beside(path)[0])
+    log_bytes = database_files.size(database_files.wal_files(path)[0])
     limit_text = f"at most {limit:,}" if limit else "no limit"
     yield Finding(
         "database",

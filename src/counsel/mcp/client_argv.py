@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from counsel.agents import self_entry
 from counsel.agents.server_format import Unreadable
-from counsel.mcp.client_timeouts import heeds
+from counsel.mcp.client_timeouts import applies_limit
 from counsel.servers.formats import FORMATS
 
 Argv: TypeAlias = Sequence[str]
@@ -119,7 +119,7 @@ def _of_entries(servers: Mapping[str, Any]) -> Iterator[float]:
     for name, entry in servers.items():
         with suppress(Unreadable):
             server = FORMATS["claude"].read(name, entry)
-            if self_entry.is_ours(server) and server.timeout and heeds("claude", server.timeout):
+            if self_entry.is_ours(server) and server.timeout and applies_limit("claude", server.timeout):
                 yield server.timeout
 
 

@@ -52,7 +52,7 @@ def _is_ours(row: ListedServer, transport: Transport) -> bool:
 
 def _timeouts(rows: Iterable[ListedServer]) -> list[float | None]:
     limits = [(row.agent, row.server.timeout) for row in rows]
-    return [seconds for agent, seconds in limits if client_timeouts.heeds(agent, seconds)]
+    return [seconds for agent, seconds in limits if client_timeouts.applies_limit(agent, seconds)]
 
 
 def _smallest(seconds: Iterable[float | None]) -> float | None:

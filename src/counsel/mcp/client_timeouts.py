@@ -90,7 +90,7 @@ def of(client: str) -> Client:
     return CLIENTS[max(prefixes, key=len)] if prefixes else OTHERS
 
 
-def heeds(agent: str, seconds: float | None) -> bool:
+def applies_limit(agent: str, seconds: float | None) -> bool:
     """Whether the client applies this limit when an entry in its files sets it."""
     return seconds is not None and seconds >= _IGNORED_BELOW.get(agent, 0)
 

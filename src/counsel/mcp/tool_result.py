@@ -86,7 +86,7 @@ def failure(error: CounselError, frame: Frame, job: str | None) -> Json:
 
 
 def _fit(content: Content, frame: Frame, job: str | None) -> dict[str, object]:
-    if len(content.text) < _SMALL or _weight(content.structured) <= frame.most_characters:
+    if len(content.text) < _SMALL or _minimum_size(content.structured) <= frame.most_characters:
         result = content.result()
         if _fits(result, frame.most_characters):
             return result
@@ -97,13 +97,13 @@ def _fit(content: Content, frame: Frame, job: str | None) -> dict[str, object]:
     return shorter
 
 
-def _weight(value: object) -> int:
+def _minimum_size(value: object) -> int:
     """A lower bound of the serialised size, found without serialising megabytes."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
-        return sum(_weight(entry) for entry in value.values())
-    return sum(_weight(entry) for entry in value) if isinstance(value, list) else 0
+        return sum(_minimum_size(entry) for entry in value.values())
+    return sum(_minimum_size(entry) for entry in value) if isinstance(value, list) else 0
 
 
 def _fits(result: dict[str, object], most: int) -> bool:

@@ -35,13 +35,13 @@ def name_of(process: process_identity.Process) -> str:
 def live_process() -> process_identity.Process:
     """A running process: our parent."""
     pid = os.getppid()
-    return replace(process_identity.this(), pid=pid, start=process_identity.started(pid) or "")
+    return replace(process_identity.current(), pid=pid, start=process_identity.started(pid) or "")
 
 
 def dead_process() -> process_identity.Process:
     child = subprocess.Popen(["true"])
     child.wait()
-    return replace(process_identity.this(), pid=child.pid, start="5")
+    return replace(process_identity.current(), pid=child.pid, start="5")
 
 
 def lock_file(path: Path) -> int:
@@ -54,7 +54,7 @@ def test_an_owner_has_a_private_locked_file_of_its_name(us: Ownership, folder: P
     assert [entry.name for entry in folder.iterdir()] == [us.name]
     assert stat.S_IMODE((folder / us.name).stat().st_mode) == 0o600
     assert ownership.is_free(us._folder / us.name) is False
-    assert process_identity.parse(us.name.rpartition("-")[0]) == process_identity.this()
+    assert process_identity.parse(us.name.rpartition("-")[0]) == process_identity.current()
 
 
 def test_an_owner_in_this_process_is_alive_until_it_releases(folder: Path, us: Ownership) -> None:

@@ -132,7 +132,7 @@ def test_where_looking_fails_a_living_owner_is_not_dead(
 
 
 def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(us: Ownership) -> None:
-    current = process_identity.this()
+    current = process_identity.current()
     report = {
         "the same number, given out again": (replace(current, start="1"), "dead"),
         "before the machine was started again": (replace(current, boot="00000000"), "dead"),

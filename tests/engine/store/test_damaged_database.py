@@ -92,7 +92,7 @@ async def test_a_quick_write_into_a_deleted_file_is_not_lost(database: Database)
 
 async def test_all_its_files_deleted_lose_nothing(database: Database) -> None:
     await database.write(put("a"))
-    for file in (database.path, *files.beside(database.path)):
+    for file in (database.path, *files.wal_files(database.path)):
         file.unlink()
     database.examine().result(30)
     assert on_disk(database.path) == {"a"}
@@ -331,7 +331,7 @@ def test_a_log_whose_database_was_deleted_is_moved_aside_and_not_applied_to_a_ne
     writer.wait_for_answer()
     writer.process.kill()
     writer.process.communicate()
-    log = files.beside(path)[0]
+    log = files.wal_files(path)[0]
     content = log.read_bytes()
     path.unlink()
     database = Database(path)
@@ -369,7 +369,7 @@ async def test_a_read_only_home_is_read_with_its_log(path: Path, monkeypatch: py
     writer.wait_for_answer()
     writer.process.kill()
     writer.process.communicate()
-    files.beside(path)[1].unlink()
+    files.wal_files(path)[1].unlink()
     before = {file.name: file.read_bytes() for file in path.parent.glob("counsel.db*")}
 
     def refuse(*_: object) -> None:

@@ -97,7 +97,7 @@ async def test_the_log_is_cut_without_writes(database: Database, monkeypatch: py
     import asyncio
 
     monkeypatch.setattr("counsel.engine.store.sqlite.writer._IDLE", 0.05)
-    log = files.beside(database.path)[0]
+    log = files.wal_files(database.path)[0]
     await database.write(
         lambda db: db.execute("INSERT INTO answers VALUES ('big', 9e9, ?)", ("x" * 3 * WAL_BYTES,))
     )

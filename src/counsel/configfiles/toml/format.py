@@ -112,7 +112,7 @@ def put_items(text: str, array: Value, old: Sequence[object], new: Sequence[obje
     """Replace an array item by item, so that its layout and the comments between items stay."""
     if not array.items:
         return _filled(text, array, list(map(render, new)))
-    end = len(old) - (_alike_at_the_end(old, new) if len(new) < len(old) else 0)
+    end = len(old) - (_common_tail_length(old, new) if len(new) < len(old) else 0)
     kept_count = len(new) - (len(old) - end)  # items before `end` that stay
     pairs = zip(array.items[: min(kept_count, end)], old, new, strict=False)
     splices = [(item.start, item.end, render(value)) for item, was, value in pairs if not alike(was, value)]
@@ -146,7 +146,7 @@ def dropped(text: str, array: Value, numbers: list[int]) -> list[Splice]:
     return [splice for first, stop in runs for splice in _dropped(text, array, first, stop)]
 
 
-def _alike_at_the_end(old: Sequence[object], new: Sequence[object]) -> int:
+def _common_tail_length(old: Sequence[object], new: Sequence[object]) -> int:
     count = 0
     while count < len(new) and alike(old[-1 - count], new[-1 - count]):
         count += 1

@@ -69,9 +69,9 @@ def build(question: Question, caller: Caller) -> Context:
     folders = Folders.of(caller)
     bad: list[CounselError] = []
     reads = (partial(_text, name, folders) for name in question.files)
-    texts = list(_bounded(_unique(_good(reads, bad), _text_key)))
+    texts = list(_bounded(_unique(_loaded(reads, bad), _text_key)))
     loads = (partial(images.load, name, number, folders) for number, name in enumerate(question.images, 1))
-    loaded_images = list(_unique(_good(loads, bad), _image_key))
+    loaded_images = list(_unique(_loaded(loads, bad), _image_key))
     if bad:
         raise _combined(bad)
     ranges = _ranges(texts)
@@ -98,7 +98,7 @@ def _image_key(image: Image) -> object:
     return hashlib.sha256(image.data).digest()
 
 
-def _good(loads: Iterator[Callable[[], T]], bad: list[CounselError]) -> Iterator[T]:
+def _loaded(loads: Iterator[Callable[[], T]], bad: list[CounselError]) -> Iterator[T]:
     for load in loads:
         try:
             yield load()

@@ -88,13 +88,13 @@ def at_most(call: Call, model: Model) -> int:
         texts += [turn.text, *(result.text for result in turn.tool_results)]
         if turn.native is not None:
             texts.append(_json(turn.native))
-    dense = sum(_dense(text) for text in texts)
+    dense = sum(_extra_tokens(text) for text in texts)
     native = sum(estimate(_json(turn.native)) for turn in call.turns if turn.native is not None)
     search = _SEARCH_RESULTS if call.knobs.web_search and model.web_search else 0
     return (estimate_call(call, model) + native) * 3 // 2 + dense + _FRAMING + search
 
 
-def _dense(text: str) -> int:
+def _extra_tokens(text: str) -> int:
     """The tokens that dense parts of a text need beyond 1.5 times their estimate."""
     chunks = (text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK))
     lengths = (

@@ -27,7 +27,7 @@ _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 class Ownership:
     def __init__(self, folder: Path) -> None:
-        self.name = f"{process_identity.this().name()}-{secrets.token_hex(6)}"
+        self.name = f"{process_identity.current().name()}-{secrets.token_hex(6)}"
         self._folder = folder
         self._lock: int | None = None
         self._failed_checks = 0  # consecutive checks that did not find our file
@@ -107,7 +107,7 @@ def state(folder: Path, owner: str) -> Life:
     if owner in _LOCAL_OWNERS:
         return "alive"
     process = process_identity.parse(owner.rpartition("-")[0])
-    if process == process_identity.this():
+    if process == process_identity.current():
         return "dead"  # an engine in this process that was closed
     runs = process.runs() if process else None
     free = is_free(folder / owner)

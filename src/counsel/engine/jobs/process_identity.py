@@ -30,12 +30,12 @@ class Process:
 
     def runs(self) -> bool | None:
         """None: it cannot be decided."""
-        current = this()
-        if self.machine and self.machine != current.machine:
+        own = current()
+        if self.machine and self.machine != own.machine:
             return None
-        if self.boot and current.boot and self.boot != current.boot:
+        if self.boot and own.boot and self.boot != own.boot:
             return False  # the machine has been restarted since
-        if self.namespace and self.namespace != current.namespace:
+        if self.namespace and self.namespace != own.namespace:
             return None
         try:
             os.kill(self.pid, 0)
@@ -57,7 +57,7 @@ def parse(name: str) -> Process | None:
     return Process(int(pid), *fields) if len(fields) == 4 else Process(int(pid))
 
 
-def this() -> Process:
+def current() -> Process:
     return _of(os.getpid())  # by number, because a forked child is another process
 
 

@@ -15,7 +15,7 @@ _FRESH = 0.5  # seconds for which a state is cached, as a list of jobs asks abou
 
 class DatabaseOwners:
     def __init__(self, presence: Presence) -> None:
-        self.name = f"{process_identity.this().name()}-{secrets.token_hex(6)}"
+        self.name = f"{process_identity.current().name()}-{secrets.token_hex(6)}"
         self._presence = presence
         self._states_cache: dict[
             str, tuple[float, Life]

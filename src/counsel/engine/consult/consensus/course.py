@@ -64,7 +64,7 @@ async def _refine(course: Course, rounds: Rounds, judge_: Judge | None) -> Refin
         if not course.rounds[-1]:  # no model could refine its answer
             course.rounds.pop()
             break
-        if end := _settled(course, mode):
+        if end := _end_reason(course, mode):
             return Refinement(mode, len(course.rounds), end)
     return Refinement(mode, len(course.rounds), "limit")
 
@@ -82,7 +82,7 @@ async def _agreement(course: Course, judge_: Judge | None) -> Ended | None:
     return None if verdict.contradictions else "agreement"
 
 
-def _settled(course: Course, mode: Refine) -> Ended | None:
+def _end_reason(course: Course, mode: Refine) -> Ended | None:
     if not course.may_have_changed():
         return "unchanged"
     if mode == "disagreement" and course.job.task.choices and not course.votes_differ():

@@ -19,7 +19,7 @@ def applied(
 ) -> Task:
     """The task with the fields of a consensus; for a review, only the roles."""
     if isinstance(request, ReviewRequest):
-        return replace(task, roles=_each(member.role for member in members))
+        return replace(task, roles=_per_member(member.role for member in members))
     if not isinstance(request, ConsensusRequest):
         return task
     names = [member.model for member in members]
@@ -27,8 +27,8 @@ def applied(
     refine = _refine(request, has_judge=judge_name is not None)
     return replace(
         task,
-        roles=_each(member.role for member in members),
-        stances=_each(member.stance for member in members),
+        roles=_per_member(member.role for member in members),
+        stances=_per_member(member.stance for member in members),
         judge=judge_name,
         choices=vote.normalize_choices(request.choices),
         refine="" if refine in {"always", "never"} else refine,
@@ -78,7 +78,7 @@ def _refine(request: ConsensusRequest, *, has_judge: bool) -> str:
     return request.refine
 
 
-def _each(parts: Iterable[str]) -> tuple[str, ...]:
+def _per_member(parts: Iterable[str]) -> tuple[str, ...]:
     """The values, one for each model; an empty tuple if all of them are empty."""
     values = tuple(parts)
     return values if any(values) else ()

@@ -208,7 +208,7 @@ def _note(line: str, names: dict[str, str], facts: set[str]) -> None:
 def _file_diff(names: dict[str, str], facts: set[str], hunks: tuple[Hunk, ...]) -> FileDiff | None:
     old, new = _path(names.get("old"), "a/"), _path(names.get("new"), "b/")
     if "git" in names and not (old or new):
-        old, new = _both(names["git"])
+        old, new = _split_names(names["git"])
     old_name = names.get("rename from")
     path = names.get("rename to") or new or old
     if not path:
@@ -262,7 +262,7 @@ def _path(name: str | None, prefix: str) -> str | None:
     return plain.removeprefix(prefix)
 
 
-def _both(names: str) -> tuple[str | None, str | None]:
+def _split_names(names: str) -> tuple[str | None, str | None]:
     """Split `a/x b/x` of a file without hunks: both halves are equal except for their prefix, unless it was renamed."""
     if names.startswith('"'):
         old = names[: _end_of_quoted(names)]

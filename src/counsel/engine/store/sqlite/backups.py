@@ -39,7 +39,7 @@ def due(path: Path, now: float | None = None) -> bool:
         return True
     with contextlib.suppress(OSError):
         backup_time = newest.stat().st_mtime
-        change_time = max(files.changed(file) for file in (path, *files.beside(path)[:1]))
+        change_time = max(files.changed(file) for file in (path, *files.wal_files(path)[:1]))
         return (now or time.time()) - backup_time >= EVERY and change_time > backup_time
     return False
 
@@ -99,7 +99,7 @@ def write(fill: Callable[[Path], None], target: Path) -> None:
         draft.replace(target)
         files.sync_folder(target.parent)
     finally:
-        for leftover in (draft, *files.beside(draft)):
+        for leftover in (draft, *files.wal_files(draft)):
             leftover.unlink(missing_ok=True)
 
 

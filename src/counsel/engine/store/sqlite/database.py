@@ -216,7 +216,7 @@ class Database:
             self._quick = 0
             self.soon(_touch)
         elif not self.in_memory:
-            self._writer.aside(self.file.sync_log)
+            self._writer.run_unrelated(self.file.sync_log)
 
     # ── upkeep ───────────────────────────────────────────────────────────────────────────────────────
 

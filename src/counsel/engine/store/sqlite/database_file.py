@@ -71,7 +71,7 @@ class DatabaseFile:
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self.connect()
         connection.execute("SELECT 1 FROM jobs LIMIT 1").fetchone()  # opens the log, too
-        self._log = files.identity(files.beside(self.path)[0]) if self.location.file else None
+        self._log = files.identity(files.wal_files(self.path)[0]) if self.location.file else None
         return connection
 
     def _connect_quick(self) -> sqlite3.Connection:
@@ -96,12 +96,12 @@ class DatabaseFile:
             self._waits_for_disk = wait
 
     def log_is_long(self) -> bool:
-        return not self.in_memory and files.size(files.beside(self.path)[0]) > WAL_BYTES
+        return not self.in_memory and files.size(files.wal_files(self.path)[0]) > WAL_BYTES
 
     def sync_log(self) -> None:
         """Flush commits of `quick` to the disk. SQLite holds no locks on its log, so closing a descriptor is safe."""
         try:
-            files.sync(files.beside(self.path)[0])
+            files.sync(files.wal_files(self.path)[0])
         except OSError as error:
             log.warning("%s could not be written to the disk: %s", self.path, opening.reason(error))
 
@@ -187,7 +187,7 @@ class DatabaseFile:
         existing = files.identity(self.path)
         if existing is None or (file and existing == file.identity):
             return opening.on_disk(self.path, self.writer if live else None, cause)
-        if files.identity(files.beside(self.path)[0]) == self._log:
+        if files.identity(files.wal_files(self.path)[0]) == self._log:
             # the log of the old file would corrupt the new one
             with recovery.lock(self.path):
                 recovery.set_aside_log(self.path)

@@ -44,7 +44,7 @@ def replaced(path: Path, expected: Identity | None) -> str | None:
     return "it was deleted" if current is None else "another file was put in its place"
 
 
-def beside(path: Path) -> tuple[Path, Path]:
+def wal_files(path: Path) -> tuple[Path, Path]:
     """SQLite's write-ahead log and its index."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 

@@ -65,4 +65,4 @@ def compact(path: Path) -> int:
 
 
 def _bytes(path: Path) -> int:
-    return files.size(path) + files.size(files.beside(path)[0])
+    return files.size(path) + files.size(files.wal_files(path)[0])

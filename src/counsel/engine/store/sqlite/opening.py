@@ -84,7 +84,7 @@ def _is_intact(path: Path) -> bool:
 
 
 def _open(path: Path) -> Location:
-    log_file, _ = files.beside(path)
+    log_file, _ = files.wal_files(path)
     if files.identity(path) is None:
         if files.size(log_file):
             raise recovery.Damaged("it was deleted while its write-ahead log is still there")
@@ -112,7 +112,7 @@ def _check_header(file: files.OpenFile) -> None:
     if damage is None:
         return
     path = file.path
-    if file.size or files.size(files.beside(path)[0]) or backups.listed(path):
+    if file.size or files.size(files.wal_files(path)[0]) or backups.listed(path):
         raise recovery.Damaged(damage, file.identity)
     # else it is new: another process made it a moment ago
 
@@ -169,7 +169,7 @@ def _copy_readable(path: Path, into: sqlite3.Connection) -> None:
             with closing(files.OpenFile(path)) as file:
                 copy.write_bytes(file.read(0, file.size))
             with contextlib.suppress(FileNotFoundError):
-                shutil.copyfile(files.beside(path)[0], files.beside(copy)[0])
+                shutil.copyfile(files.wal_files(path)[0], files.wal_files(copy)[0])
             with closing(sqlite3.connect(copy)) as old:
                 old.backup(into)
 

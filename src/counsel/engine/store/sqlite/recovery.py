@@ -98,7 +98,7 @@ def table_damage(db: sqlite3.Connection, version: int) -> str | None:
 def set_aside_log(path: Path) -> None:
     """Move aside a write-ahead log that belongs to another file than the one beside it."""
     aside = _free_name(path)
-    for old, new in zip(files.beside(path), files.beside(aside), strict=True):
+    for old, new in zip(files.wal_files(path), files.wal_files(aside), strict=True):
         with contextlib.suppress(FileNotFoundError):
             old.rename(new)
 
@@ -106,7 +106,7 @@ def set_aside_log(path: Path) -> None:
 def set_aside(path: Path) -> Path:
     """Rename the file and what SQLite keeps beside it; return the file's new name."""
     target = _free_name(path)
-    for old, new in zip((path, *files.beside(path)), (target, *files.beside(target)), strict=True):
+    for old, new in zip((path, *files.wal_files(path)), (target, *files.wal_files(target)), strict=True):
         with contextlib.suppress(FileNotFoundError):
             old.rename(new)
     files.sync_folder(path.parent)
@@ -116,7 +116,7 @@ def set_aside(path: Path) -> Path:
 def _free_name(path: Path) -> Path:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target, number = path.with_name(f"{path.name}.damaged-{stamp}"), 1
-    while any(os.path.lexists(file) for file in (target, *files.beside(target))):
+    while any(os.path.lexists(file) for file in (target, *files.wal_files(target))):
         number += 1
         target = path.with_name(f"{path.name}.damaged-{stamp}-{number}")
     return target
@@ -164,7 +164,7 @@ def replace(path: Path, cause: str, live: sqlite3.Connection | None = None) -> R
 
 
 def _exists(path: Path) -> bool:
-    return any(files.size(file) or os.path.lexists(file) for file in (path, *files.beside(path)))
+    return any(files.size(file) or os.path.lexists(file) for file in (path, *files.wal_files(path)))
 
 
 def _copy_all(live: sqlite3.Connection, db: sqlite3.Connection) -> bool:

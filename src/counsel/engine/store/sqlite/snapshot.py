@@ -106,7 +106,7 @@ def _copy(path: Path, copy: Path) -> str | None:
 
 def _open(path: Path) -> sqlite3.Connection:
     """Without a write-ahead log nobody writes, and `immutable` keeps SQLite from making files beside it."""
-    if files.size(files.beside(path)[0]):
+    if files.size(files.wal_files(path)[0]):
         return copying.read_only(path)
     target = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
     return sqlite3.connect(target, uri=True, isolation_level=None)

@@ -51,7 +51,7 @@ class Writer:
         self.put((Step(step), future))
         return future
 
-    def aside(self, step: Callable[[], None]) -> None:
+    def run_unrelated(self, step: Callable[[], None]) -> None:
         """Run a step on the thread that does not change the database. Waiting writes keep waiting."""
         self._queue.put(([(Step(step, changes_nothing=True), Future())], False))
 
@@ -71,7 +71,7 @@ class Writer:
             except Exception as error:  # the thread must survive: no other would answer the waiting callers
                 log.exception("the writer failed")
                 settle(_failed(batch, error))
-            self._settled += sum(not _is_aside(work) for work, _ in batch)
+            self._settled += sum(not _changes_nothing(work) for work, _ in batch)
 
     def _gather(self) -> tuple[list[Item], bool, bool]:
         """What has queued up (nothing: time to cut a long log), whether it is urgent, and whether more may come."""
@@ -124,7 +124,7 @@ class Writer:
             return _failed(batch, error)
 
 
-def _is_aside(work: object) -> bool:
+def _changes_nothing(work: object) -> bool:
     return isinstance(work, Step) and work.changes_nothing
 
 

@@ -251,5 +251,5 @@ def _needs_this_machine(job: Job) -> bool:
 
 
 def _machine(home: str) -> str:
-    text = f"{process_identity.this().machine} {home}"
+    text = f"{process_identity.current().machine} {home}"
     return hashlib.sha256(text.encode()).hexdigest()[:12]
