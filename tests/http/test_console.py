@@ -63,7 +63,7 @@ class Browser:
         ) as response:
             content = await response.read()
             is_json = response.content_type == "application/json"
-            return response.status, json.loads(content) if is_json else send_raw, response.headers
+            return response.status, json.loads(content) if is_json else content, response.headers
 
     async def sign_in(self, key: str | None = None, **headers: str) -> int:
         status, _, answer = await self.send(

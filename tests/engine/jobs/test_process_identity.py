@@ -15,7 +15,7 @@ from counsel.engine.jobs.process_identity import Process
 
 
 def test_a_process_is_parsed_from_its_name() -> None:
-    us = identity.this()
+    us = identity.current()
     assert identity.parse(us.name()) == us
     assert us.pid == os.getpid()
     assert us.start
@@ -25,7 +25,7 @@ def test_a_process_is_parsed_from_its_name() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_on_linux_the_name_has_the_boot_and_the_namespace() -> None:
-    us = identity.this()
+    us = identity.current()
     link = Path("/proc/self/ns/pid").readlink()
     assert str(link) == f"pid:[{us.namespace}]"
     assert len(us.boot) == len(us.machine) == 8
@@ -43,7 +43,7 @@ def test_an_earlier_releases_name_has_only_the_number() -> None:
 
 
 def test_another_machine_or_container_is_undecided_and_another_boot_has_ended() -> None:
-    us = identity.this()
+    us = identity.current()
     assert replace(us, machine="other").runs() is None
     assert replace(us, namespace="1").runs() is None
     assert replace(us, boot="other").runs() is False
@@ -51,13 +51,13 @@ def test_another_machine_or_container_is_undecided_and_another_boot_has_ended() 
 
 
 def test_a_reused_number_is_another_process() -> None:
-    us = identity.this()
+    us = identity.current()
     assert replace(us, start="1").runs() is False
     assert replace(us, start="").runs() is None
 
 
 def test_a_process_that_ended_does_not_run_although_its_parent_has_not_looked() -> None:
-    us = identity.this()
+    us = identity.current()
     with subprocess.Popen(["sleep", "600"]) as child:
         start = identity.started(child.pid)
         assert start
@@ -72,7 +72,7 @@ def test_a_process_that_ended_does_not_run_although_its_parent_has_not_looked() 
 
 
 def test_a_process_number_too_large_for_the_kernel_is_undecided() -> None:
-    assert replace(identity.this(), pid=1 << 70).runs() is None
+    assert replace(identity.current(), pid=1 << 70).runs() is None
 
 
 def test_where_nothing_can_be_read_nothing_is_claimed() -> None:

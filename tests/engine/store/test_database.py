@@ -279,7 +279,7 @@ async def test_quick_writes_alone_do_not_let_the_log_grow(database: Database) ->
 async def writer_done(database: Database) -> None:
     """Wait until the writer's thread has done everything in its queue."""
     event = threading.Event()
-    database._writer.aside(event.set)
+    database._writer.run_unrelated(event.set)
     assert await asyncio.to_thread(event.wait, 60)
 
 
