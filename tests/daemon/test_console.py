@@ -144,6 +144,6 @@ async def test_a_page_that_is_open_is_noted_now_and_then(
 async def test_holding_another_port_than_the_open_one_returns_at_once(
     console: DaemonConsole, tmp_path: Path
 ) -> None:
-    with taken() as port:
+    with port_in_use() as port:
         await console.hold({}, tmp_path, port)
     assert console._server is not None

@@ -167,7 +167,7 @@ async def test_an_answer_that_lacks_members_for_lack_of_money_is_no_measurement(
 async def test_a_question_without_a_verdict_for_lack_of_money_is_no_measurement() -> None:
     failure = {"judge": "opus", "error": "It needs more.", "code": "BUDGET_EXCEEDED", "budget": "job"}
     answers = {"initial": [{"model": "gpt-5", "response": "a", "choice": "a"}], "verdict": failure}
-    engine = Engine(ConsensusResult.from_json({"phases": answers}))
+    engine = FakeEngine(ConsensusResult.from_json({"phases": answers}))
     evaluation, result = await evaluate(engine, max_cost=1.0)
     assert [type(outcome) for outcome in result] == [Failed]
     assert isinstance(evaluation.stop_reason, BudgetExceeded)

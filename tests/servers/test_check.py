@@ -89,7 +89,7 @@ def test_a_server_is_started_with_the_variables_that_its_client_would_hand_on(
     names = user.home / "names"
     script = f"import os, pathlib; pathlib.Path({str(names)!r}).write_text(' '.join(os.environ))"
     user.counsel("add", "x", "-a", client, "-e", "NAMED=1", "--", sys.executable, "-c", script)
-    only(user, code=1)
+    check_one(user, code=1)
     seen = names.read_text().split()
     assert ("NAMED" in seen, "MINE" in seen) == (True, hands_on)
 
