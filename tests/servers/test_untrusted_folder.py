@@ -318,3 +318,23 @@ def test_each_agents_nearest_trust_rule_counts_and_distrust_wins(user: User) -> 
     assert is_trusted()
     user.write("claude", json.dumps({"projects": {str(user.project): {"hasTrustDialogAccepted": "no"}}}))
     assert not is_trusted()
+
+
+def test_trust_in_a_folder_does_not_cover_a_repository_inside_it(user: User) -> None:
+    """Claude Code asks again there (2.1.325)."""
+    inner = user.project / "clone"
+    inner.mkdir()
+    trust_folder(user, "claude", user.project)
+    assert trust.trusted(Workspace(user.home, {}, inner))
+    (inner / ".git").mkdir()
+    assert not trust.trusted(Workspace(user.home, {}, inner))
+    assert not trust.trusted(Workspace(user.home, {}, inner / "src"))
+    trust_folder(user, "claude", inner)
+    assert trust.trusted(Workspace(user.home, {}, inner / "src"))
+
+
+def test_a_rule_for_a_folder_above_counts_with_a_slash_at_its_end(user: User) -> None:
+    rules = user.home / ".gemini" / "trustedFolders.json"
+    rules.parent.mkdir()
+    rules.write_text(json.dumps({f"{user.project}/other/": "TRUST_PARENT"}))
+    assert trust.trusted(Workspace(user.home, {}, user.project))

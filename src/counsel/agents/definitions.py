@@ -156,16 +156,6 @@ class Workspace(Record):
         override = self.env.get("CLAUDE_CONFIG_DIR")
         return self.project / override if override else self.home / ".claude"
 
-    def claude_settings(self) -> list[Path]:
-        """The user's, the project's and the local settings: later ones win. The project's are in the folder itself."""
-        project_dir = self.project / ".claude"
-        paths = [
-            self.claude_dir() / "settings.json",
-            project_dir / "settings.json",
-            project_dir / "settings.local.json",
-        ]
-        return list(dict.fromkeys(paths))
-
     def codex_dir(self) -> Path:
         override = self.env.get("CODEX_HOME")
         return self.project / override if override else self.home / ".codex"

@@ -156,6 +156,8 @@ class ServerFormat(Record):
     refuses: Callable[[ServerTable, Document], str] = lambda _table, _document: ""
     # Whether the client does not start at all because of what it cannot read.
     stops_at: Callable[[Workspace, Unread], bool] = lambda _workspace, _unread: False
+    # Another file because of which the client does not start at all, and what is wrong with it.
+    stopped_by: Callable[[Workspace, Reader], tuple[Path, str] | None] = lambda _workspace, _reader: None
     # Paths besides its servers' files that show that the client was used here.
     signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()
     # Whether a pasted entry has a form that only this client uses.

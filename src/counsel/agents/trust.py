@@ -6,11 +6,14 @@ Folders are compared by real path: a link inside a trusted folder does not make 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
+from counsel.agents.claude.folders import project_key, trusting_folders
 from counsel.agents.definitions import Workspace
 from counsel.agents.detect import inside, read_json
 from counsel.agents.skill_scanner import real_path
+from counsel.paths import up_to_root
 
 # The variable that moves an agent's files. A relative value points into the folder, which cannot vouch for itself.
 FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemini": "GEMINI_CLI_HOME"}
@@ -30,7 +33,7 @@ def by_agent(agent: str, workspace: Workspace) -> bool | None:
     judge = _JUDGES.get(agent)
     if judge is None or moved_inside(agent, workspace):
         return None
-    if agent == "gemini" and (verdict := _gemini_everywhere(workspace)) is not None:
+    if agent == "gemini" and (verdict := by_gemini_everywhere(workspace)) is not None:
         return verdict
     return judge(workspace, Path(os.path.realpath(workspace.project)))
 
@@ -42,49 +45,61 @@ def moved_inside(agent: str, workspace: Workspace) -> bool:
 
 
 def by_claude(workspace: Workspace, real: Path) -> bool | None:
-    """`hasTrustDialogAccepted` of the folder, of one above, or of the repository that a worktree belongs to."""
-    from counsel.agents.claude.servers import trust_settings  # it imports the code that edits files
-
-    settings = read_json(workspace.claude_json())
-    return any(inside(settings, *path) is True for path in trust_settings(real)) or None
+    """`hasTrustDialogAccepted` of the folder, or of one above in the same repository (outside one: of any above)."""
+    projects = read_json(workspace.claude_json()).get("projects")
+    folders = trusting_folders(real)
+    return any(inside(projects, str(path), "hasTrustDialogAccepted") is True for path in folders) or None
 
 
 def by_codex(workspace: Workspace, real: Path) -> bool | None:
-    """`trust_level` of the folder, else of its repository. Codex ignores other folders above."""
-    from counsel.agents.claude.servers import project_key  # git's rules are the same
+    """`trust_level` of the folder, else of the project's root, else of the repository that a worktree belongs to.
 
-    projects = _toml(workspace.codex_dir() / "config.toml").get("projects")
-    levels = [inside(projects, str(path), "trust_level") for path in (real, project_key(real))]
+    Codex ignores other folders above. Each folder of a project is trusted by itself (measured, 0.166).
+    """
+    config = _toml(workspace.codex_dir() / "config.toml")
+    root = up_to_root(real, root_markers(config))[-1]
+    folders = (real, root, project_key(real))  # git's rules are the same for both agents
+    levels = [inside(config.get("projects"), str(path), "trust_level") for path in folders]
     trust_level = next((level for level in levels if level), None)
     return None if trust_level is None else trust_level == "trusted"
 
 
+def root_markers(config: Mapping[str, object]) -> list[str]:
+    """What Codex finds a project's root by, in the folders above: `project_root_markers` of its own file."""
+    markers = config.get("project_root_markers")
+    return [str(name) for name in markers] if isinstance(markers, list) else [".git"]
+
+
 def by_gemini(workspace: Workspace, real: Path) -> bool | None:
     """The longest matching rule of `trustedFolders.json`, as in Gemini CLI itself (0.61.0)."""
-    rules = read_json(gemini_rules_file(workspace))
+    rules = {
+        os.path.normpath(path): level
+        for path, level in read_json(gemini_rules_file(workspace)).items()
+        if os.path.isabs(path)
+    }
     best_path = ""
     for path, level in rules.items():
         folder = os.path.dirname(path) if level == "TRUST_PARENT" else path
-        if os.path.isabs(path) and real.is_relative_to(real_path(folder)) and len(path) > len(best_path):
+        if real.is_relative_to(real_path(folder)) and len(path) > len(best_path):
             best_path = path
     return None if not best_path else rules[best_path] in ("TRUST_FOLDER", "TRUST_PARENT")
 
 
 def gemini_rules_file(workspace: Workspace) -> Path:
-    """Gemini CLI's list of trusted folders."""
+    """Gemini CLI's `trustedFolders.json`."""
     override = workspace.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH")
     return workspace.project / override if override else workspace.gemini_dir() / "trustedFolders.json"
 
 
-def _gemini_everywhere(workspace: Workspace) -> bool | None:
-    """What a variable or a setting tells Gemini CLI about all folders."""
+def by_gemini_everywhere(workspace: Workspace) -> bool | None:
+    """What a variable or a setting tells Gemini CLI about all folders; None: its rules count."""
     setting = workspace.env.get("GEMINI_CLI_TRUST_WORKSPACE")
     if workspace.env.get("GEMINI_RESTRICTED_MODE") == "true" or setting == "false":
         return False
-    settings = read_json(workspace.gemini_dir() / "settings.json")
-    if setting == "true" or inside(settings, "security", "folderTrust", "enabled") is False:
-        return True
-    return None
+    files = (workspace.gemini_managed(), workspace.gemini_dir() / "settings.json", workspace.gemini_system())
+    switches = (inside(read_json(file), "security", "folderTrust", "enabled") for file in files)
+    is_enabled = next((switch for switch in switches if switch is not None), True)
+    return True if setting == "true" or is_enabled is False else None
 
 
 _JUDGES = {"claude": by_claude, "codex": by_codex, "gemini": by_gemini}

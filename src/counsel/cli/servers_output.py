@@ -49,7 +49,7 @@ def _matrix(rows: list[ListedServer], columns: list[str], *, reveal: bool) -> li
 
 
 def _row(name: str, rows: list[ListedServer], columns: list[str], *, reveal: bool) -> list[str]:
-    active = min(rows, key=lambda row: (row.shadowed_by is not None, row.waits_for == "trust"))
+    active = min(rows, key=lambda row: (row.shadowed_by is not None, row.waits_for is not None))
     entry = active.as_dict(reveal=reveal)
     target = entry["url"] or " ".join([entry["command"] or "", *entry["args"]])
     cells = [" ".join(_cell(row) for row in rows if row.agent == agent) for agent in columns]

@@ -25,13 +25,15 @@ def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[Serv
 
 
 def weaker_servers(
-    fmt: ServerFormat, places: Iterable[ServerTable], reader: Reader
+    fmt: ServerFormat, workspace: Workspace, places: Iterable[ServerTable], reader: Reader
 ) -> dict[Path, Mapping[str, object]]:
-    """For each file, the merged servers of the weaker files."""
+    """For each file, the merged servers of the weaker files, except files that the client does not read yet."""
     merged_below: dict[Path, Mapping[str, object]] = {}
     below: Mapping[str, object] = {}
     for table in weakest_first(fmt, places):
         merged_below[table.target.path] = below
+        if fmt.waits_for(workspace, table, reader)("") == "trust":
+            continue
         document = reader.read_quietly(table.target)
         entries = MISSING if document is None else document.get(table.keys)
         below = merged(below, entries) if isinstance(entries, Mapping) else below

@@ -121,9 +121,8 @@ def listing(
         fmt = FORMATS[agent]  # imports the client's module
         all_tables = [*tables(fmt, workspace), *fmt.others(workspace, reader)]
         rows = _Client(fmt, workspace, reader, problems).rows(all_tables)
-        all_rows += _with_shadowing(
-            rows, fmt.precedence, next((table for table in all_tables if table.alone), None)
-        )
+        alone = next((table for table in all_tables if table.alone), None)
+        all_rows += _with_shadowing(rows, fmt, alone)
     result = [row for row in _with_drift(all_rows) if scope is None or row.scope == scope]
     return Listing(tuple(result), tuple(problems))
 
@@ -142,13 +141,22 @@ class _Client:
 
     def rows(self, all_tables: list[ServerTable]) -> list[ListedServer]:
         fmt, reader = self._fmt, self._reader
-        weaker_servers = codex_layers.weaker_servers(fmt, all_tables, reader) if fmt.layered else {}
+        weaker_servers = (
+            codex_layers.weaker_servers(fmt, self._workspace, all_tables, reader) if fmt.layered else {}
+        )
         rows: list[ListedServer] = []
         for table in all_tables:
             rows += self._rows_of(table, weaker_servers.get(table.target.path, {}))
         parts = [part for part in self._unread if not self._is_completed(part, rows, all_tables)]
         stopping = next((part for part in parts if fmt.stops_at(self._workspace, part)), None)
-        return rows if stopping is None else self._all_unloaded(rows, stopping.table)
+        if stopping is not None:
+            return self._all_unloaded(rows, _location(stopping.table))
+        if other_file := fmt.stopped_by(self._workspace, reader) if rows else None:
+            path, error = other_file
+            location = {"agent": fmt.agent, "scope": "user", "path": str(path)}
+            self._problems.append({**location, "error": error, "code": ConfigInvalid.code})
+            return self._all_unloaded(rows, location)
+        return rows
 
     def _is_completed(self, part: Unread, rows: list[ListedServer], all_tables: list[ServerTable]) -> bool:
         """Whether a stronger file has what this entry lacks; then the entry is no problem."""
@@ -162,11 +170,12 @@ class _Client:
         self._problems.remove(part.problem)
         return True
 
-    def _all_unloaded(self, rows: list[ListedServer], table: ServerTable) -> list[ListedServer]:
-        """The rows of a client that does not start because of this table: it loads none of its servers."""
-        why = f"{AGENTS[table.agent].label} does not start until {table.target.path} is corrected"
+    def _all_unloaded(self, rows: list[ListedServer], location: Mapping[str, str]) -> list[ListedServer]:
+        """The rows of a client that does not start because of this file: it loads none of its servers."""
+        why = f"{AGENTS[self._fmt.agent].label} does not start until {location['path']} is corrected"
         if any(row.enabled for row in rows):
-            self._report(table, f"{why}: it loads none of its servers.", editable=True)
+            error = f"{why}: it loads none of its servers."
+            self._problems.append({**location, "editable": True, "error": error, "code": ConfigInvalid.code})
         return [row if row.unloaded else row.replaced(unloaded=why) for row in rows]
 
     def _rows_of(self, table: ServerTable, weaker_servers: Mapping[str, object]) -> list[ListedServer]:
@@ -222,7 +231,7 @@ class _Client:
         return why
 
 
-def _location(table: ServerTable) -> dict[str, object]:
+def _location(table: ServerTable) -> dict[str, str]:
     return {"agent": table.agent, "scope": table.scope, "path": str(table.target.path)}
 
 
@@ -237,28 +246,36 @@ def _entries(table: ServerTable, reader: Reader) -> tuple[object, str]:
 
 
 def _with_shadowing(
-    rows: list[ListedServer], precedence: tuple[Scope, ...], alone: ServerTable | None
+    rows: list[ListedServer], fmt: ServerFormat, alone: ServerTable | None
 ) -> list[ListedServer]:
     """The rows, each with the scope that shadows it: the strongest scope wins; of a project's files, the nearest.
 
-    Files that the client does not read shadow nothing.
+    A server that the client does not use (yet) shadows only others that it does not use.
     """
     if alone is not None:
         return [row if row.table is alone else row.replaced(shadowed_by=alone.scope) for row in rows]
-    if not precedence:
+    if not fmt.precedence:
         return rows
-    best: dict[tuple[str, bool], ListedServer] = {}
-    for row in rows:
-        strongest = best.get(_name(row))
-        if strongest is None or _rank(row, precedence) < _rank(strongest, precedence):
-            best[_name(row)] = row
-    return [
-        row if best[_name(row)] is row else row.replaced(shadowed_by=best[_name(row)].scope) for row in rows
-    ]
+    strongest: dict[tuple[str, bool], ListedServer] = {}
+    for row in sorted(rows, key=lambda row: _rank(row, fmt.precedence)):
+        strongest.setdefault((row.server.name, _is_used(row, fmt)), row)
+    return [row.replaced(shadowed_by=_stronger_scope(row, strongest, fmt)) for row in rows]
 
 
-def _name(row: ListedServer) -> tuple[str, bool]:
-    return row.server.name, row.waits_for == "trust"
+def _stronger_scope(
+    row: ListedServer, strongest: Mapping[tuple[str, bool], ListedServer], fmt: ServerFormat
+) -> Scope | None:
+    used = strongest.get((row.server.name, True))
+    is_used = _is_used(row, fmt)
+    if used and used is not row and (is_used or _rank(used, fmt.precedence) < _rank(row, fmt.precedence)):
+        return used.scope
+    unused = strongest.get((row.server.name, False))
+    return None if is_used or unused is None or unused is row else unused.scope
+
+
+def _is_used(row: ListedServer, fmt: ServerFormat) -> bool:
+    """Where files are layers, a disabled server counts: the others become a part of it."""
+    return row.waits_for is None and (row.server.enabled or fmt.layered)
 
 
 def _rank(row: ListedServer, precedence: tuple[Scope, ...]) -> int:
@@ -267,9 +284,9 @@ def _rank(row: ListedServer, precedence: tuple[Scope, ...]) -> int:
 
 def _with_drift(rows: list[ListedServer]) -> list[ListedServer]:
     by_name: dict[str, list[ListedServer]] = defaultdict(list)
-    loaded = {(row.agent, row.server.name) for row in rows if row.waits_for != "trust"}
+    loaded = {(row.agent, row.server.name) for row in rows if row.waits_for is None}
     for row in rows:
-        is_ignored = row.waits_for == "trust" and (row.agent, row.server.name) in loaded
+        is_ignored = row.waits_for is not None and (row.agent, row.server.name) in loaded
         if row.shadowed_by is None and not is_ignored:
             by_name[row.server.name].append(row)
     drift = {name: _differences(group) for name, group in by_name.items()}

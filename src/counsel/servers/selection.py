@@ -55,7 +55,7 @@ class Selection:
     def effective(self, name: str, agent: str, scope: str | None) -> ListedServer:
         """The server of this name that the agent uses; if it uses none, one that is shadowed."""
         matches = self.find(name, [agent], scope)
-        return min(matches, key=lambda row: (row.shadowed_by is not None, row.waits_for == "trust"))
+        return min(matches, key=lambda row: (row.shadowed_by is not None, row.waits_for is not None))
 
     def to_change(
         self,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from counsel.agents import references
+from counsel.agents.claude.folders import project_key, settings_files
 from counsel.agents.definitions import Workspace
 from counsel.agents.json_server_format import read_entry, with_headers, write_entry
 from counsel.agents.server_format import (
@@ -162,7 +162,7 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
             )
     settings = [
         dict(document.value) if (document := reader.read_quietly(Target(path, "json"))) else {}
-        for path in workspace.claude_settings()
+        for path in settings_files(workspace)
     ]
     if any(layer.get("enabledPlugins") for layer in settings):
         from counsel.agents.claude import plugin_servers  # most people have no plugin
@@ -172,37 +172,6 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
 
 def _user_file(workspace: Workspace) -> Target:
     return Target(workspace.claude_json(), "json", 0o600, claude_lock=True)
-
-
-def project_key(folder: Path) -> Path:
-    """Claude Code stores a project's settings by its git root, which it finds from any folder inside, through links; a
-    worktree's by the main repository (measured, 2.1.325)."""
-    real = Path(os.path.realpath(folder))
-    root = next((parent for parent in (real, *real.parents) if exists(parent / ".git")), None)
-    if root is None:
-        return real
-    return _repository(root) or root
-
-
-def _repository(root: Path) -> Path | None:
-    """The repository of a worktree, if it knows the worktree. A bare repository has no folder around it."""
-    marker = root / ".git"
-    if not marker.is_file():
-        return None  # a folder: this is the repository itself
-    try:
-        git_dir = _resolved(root, marker.read_text().removeprefix("gitdir:"))
-        common = _resolved(git_dir, (git_dir / "commondir").read_text())
-        worktree = os.path.realpath(_resolved(git_dir, (git_dir / "gitdir").read_text()))
-    except (OSError, ValueError):
-        return None  # a submodule, or not a file of git
-    if git_dir.parent != common / "worktrees" or worktree != str(marker):
-        return None
-    return common.parent if common.name == ".git" else common
-
-
-def _resolved(start: Path, text: str) -> Path:
-    """Paths in git's files are absolute, or relative to the folder that the file describes."""
-    return Path(os.path.normpath(start / text.strip()))
 
 
 # ── enable and disable: lists of names, always per project ────────────────────────────────────────────
@@ -226,8 +195,9 @@ def _switches(workspace: Workspace, table: ServerTable) -> list[Switch]:
 
 
 def _enable(document: Meaning, name: str, project: tuple[str, ...], lists: tuple[str, ...]) -> list[Edit]:
-    keys = [list_key for list_key in lists if name in _names(document.get((*project, list_key)))]
-    return [DropItem((*project, list_key), name) for list_key in keys]
+    disabled, *rejected = ((*project, list_key) for list_key in lists)
+    edits: list[Edit] = [DropItem(disabled, name)] if name in _names(document.get(disabled)) else []
+    return edits + [edit for path in rejected for edit in _accept(document, name, path)]
 
 
 def _disable(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edit]:
@@ -240,13 +210,18 @@ def _disable(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edi
 
 def _switch_settings(document: Meaning, name: str, enabled: bool) -> list[Edit]:
     """Enable what this file disabled. It is not used for disabling, which needs one list, not two."""
-    path = ("disabledMcpjsonServers",)
-    return [DropItem(path, name)] if enabled and name in _names(document.get(path)) else []
+    return _accept(document, name, ("disabledMcpjsonServers",)) if enabled else []
+
+
+def _accept(document: Meaning, name: str, path: tuple[str, ...]) -> list[Edit]:
+    return [
+        DropItem(path, item) for item in sorted(_names(document.get(path))) if _plain(item) == _plain(name)
+    ]
 
 
 def _settings(workspace: Workspace) -> list[Target]:
     """The user's, the project's and the local settings: each of them can disable a server."""
-    return [Target(path, "json", 0o644) for path in workspace.claude_settings()]
+    return [Target(path, "json", 0o644) for path in settings_files(workspace)]
 
 
 def _mentions(workspace: Workspace, table: ServerTable) -> list[Mention]:
@@ -266,44 +241,65 @@ def _rename_elsewhere(document: Meaning, name: str, new_name: str) -> list[Edit]
 
 
 def _disabled_here(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], bool]:
-    disabled_names: set[str] = set()
     project = ("projects", str(project_key(workspace.project)))
-    if document := reader.read_quietly(_user_file(workspace)):
-        disabled_names |= _names(document.get((*project, "disabledMcpServers")))
-        if table.scope == "project":
-            disabled_names |= _names(document.get((*project, "disabledMcpjsonServers")))
-    for target in _settings(workspace) if table.scope == "project" else ():
-        if settings := reader.read_quietly(target):
-            disabled_names |= _names(settings.get(("disabledMcpjsonServers",)))
-    return disabled_names.__contains__
+    state = reader.read_quietly(_user_file(workspace))
+    disabled_names = _names(state.get((*project, "disabledMcpServers"))) if state else set()
+    if table.scope != "project":
+        return disabled_names.__contains__
+    rejected_names = _names(state.get((*project, "disabledMcpjsonServers"))) if state else set()
+    for answers in _answers(workspace, reader):
+        rejected_names |= _names(answers.get("disabledMcpjsonServers"))
+    rejected_plain_names = set(map(_plain, rejected_names))
+    return lambda name: name in disabled_names or _plain(name) in rejected_plain_names
 
 
 def _waits_for(workspace: Workspace, table: ServerTable, reader: Reader) -> Callable[[str], WaitsFor | None]:
-    """A project's servers wait for approval: in the user's settings or, in a trusted folder, in the project's
-    (2.1.325).
+    """A project's servers wait for approval: in the user's settings or, in a trusted project, in its own (2.1.325).
 
-    `claude -p` uses them without it.
+    Trust in a folder above does not count here. `claude -p` uses the servers without approval.
     """
     if table.scope != "project":
         return lambda _name: None
-    settings, *of_project = _settings(workspace)
-    approvals: list[tuple[Document | None, tuple[str, ...]]] = [(reader.read_quietly(settings), ())]
-    state, project = reader.read_quietly(_user_file(workspace)), Path(os.path.realpath(workspace.project))
-    if state and any(state.get(path) is True for path in trust_settings(project)):
-        approvals += [(reader.read_quietly(target), ()) for target in of_project]
-        approvals.append((state, ("projects", str(project_key(workspace.project)))))
-    readable = [(document, path) for document, path in approvals if document]
-    if any(document.get((*path, "enableAllProjectMcpServers")) is True for document, path in readable):
+    answers = _answers(workspace, reader)
+    state = reader.read_quietly(_user_file(workspace))
+    project = state.get(("projects", str(project_key(workspace.project)))) if state else None
+    if isinstance(project, Mapping) and project.get("hasTrustDialogAccepted") is True:
+        locals_at = sum(target.path.name == "settings.json" for target in _settings(workspace))
+        answers.insert(locals_at, _migrated(project))
+    else:
+        answers = answers[:1]
+    all_approved = [layer[_APPROVE_ALL] for layer in answers if _APPROVE_ALL in layer]
+    if all_approved and all_approved[-1]:
         return lambda _name: None
-    lists = [_names(document.get((*path, "enabledMcpjsonServers"))) for document, path in readable]
-    return lambda name: None if any(name in names for names in lists) else "approval"
+    approved_names = {name for layer in answers for name in _names(layer.get("enabledMcpjsonServers"))}
+    return lambda name: None if name in approved_names else "approval"
 
 
-def trust_settings(project: Path) -> list[tuple[str, str, str]]:
-    """Where `~/.claude.json` says that the user trusts a folder: its own entry, one above, or that of its
-    repository."""
-    folders = (project, *project.parents, project_key(project))
-    return [("projects", str(folder), "hasTrustDialogAccepted") for folder in folders]
+def _migrated(project: Mapping[str, object]) -> dict[str, object]:
+    """What Claude Code moves from `~/.claude.json` to the local settings when it starts; it does not move a false."""
+    return {key: value for key, value in project.items() if key != _APPROVE_ALL or value is True}
+
+
+_APPROVE_ALL = "enableAllProjectMcpServers"
+
+
+def _answers(workspace: Workspace, reader: Reader) -> list[Mapping[str, object]]:
+    """Each settings file, in the order of `settings_files`; empty where Claude Code ignores the file."""
+    documents = [reader.read_quietly(target) for target in _settings(workspace)]
+    layers = [document.value if document else {} for document in documents]
+    return [layer if _is_valid(layer) else {} for layer in layers]
+
+
+def _is_valid(settings: Mapping[str, object]) -> bool:
+    """One wrong value among these makes Claude Code ignore the whole file."""
+    lists = (settings.get(key, []) for key in ("enabledMcpjsonServers", "disabledMcpjsonServers"))
+    are_names = (isinstance(value, list) and all(isinstance(name, str) for name in value) for value in lists)
+    return all(are_names) and isinstance(settings.get(_APPROVE_ALL, False), bool)
+
+
+def _plain(name: str) -> str:
+    """Rejected names are compared without the characters that a tool's name cannot have."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 
 def _names(value: object) -> set[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from counsel import paths
+from counsel.agents.claude.folders import settings_files
 from counsel.agents.claude.plugins import plugin_roots
 from counsel.agents.definitions import Workspace
 from counsel.agents.skill_format import Root, Skill
@@ -74,7 +75,7 @@ def _upwards(workspace: Workspace) -> Iterator[Path]:
 
 
 def _settings(workspace: Workspace, scanner: SkillScanner) -> list[dict[str, object]]:
-    return [scanner.json(path) for path in workspace.claude_settings()]
+    return [scanner.json(path) for path in settings_files(workspace)]
 
 
 def _search(root: Root, scanner: SkillScanner) -> Iterator[SkillPath]:

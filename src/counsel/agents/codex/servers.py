@@ -33,6 +33,7 @@ from counsel.agents.server_format import (
     translated,
     with_script,
 )
+from counsel.agents.trust import root_markers
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.paths import exists, up_to_root
 
@@ -227,7 +228,8 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
     user_file = os.path.realpath(
         _user_file(workspace).path
     )  # if the home folder is a repository, its file is above the project, too
-    for folder in _above(workspace.project):
+    config = reader.read_quietly(_user_file(workspace))
+    for folder in up_to_root(workspace.project, root_markers(config.value if config else {}))[1:]:
         if exists(file := folder / ".codex" / "config.toml") and os.path.realpath(file) != user_file:
             yield ServerTable("codex", "project", Target(file, "toml"), keys, kept_by="a folder above")
     files: tuple[tuple[Scope, str], ...] = (("managed", "managed_config.toml"), ("system", "config.toml"))
@@ -236,20 +238,14 @@ def _others(workspace: Workspace, reader: Reader) -> Iterator[ServerTable]:
             yield ServerTable(
                 "codex", scope, Target(file, "toml"), keys, kept_by="this machine's administrator"
             )
-    config = reader.read_quietly(_user_file(workspace))
     if config is not None and config.get(("plugins",)):
         from counsel.agents.codex import plugin_servers  # most people have no plugin
 
         yield from plugin_servers.tables(workspace, reader, config.value)
 
 
-def _above(project: Path) -> list[Path]:
-    """The folders above the project's, the nearest first, up to the repository's root; none outside a repository."""
-    return up_to_root(project)[1:]
-
-
 def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[str]:
-    if table.scope != "project" or _trusts(workspace):
+    if table.scope != "project" or _trusts(workspace, table):
         return []
     trust_table = f'[projects."{workspace.project}"] trust_level = "trusted"'
     return [
@@ -258,21 +254,21 @@ def _notes(workspace: Workspace, table: ServerTable, _reader: Reader) -> list[st
 
 
 def _stops_at(workspace: Workspace, unread: Unread) -> bool:
-    """Anything unreadable stops every codex command, but Codex reads a project's file only if it trusts the project."""
+    """Anything unreadable stops every codex command, but Codex reads a project's file only if it trusts the folder."""
     scope = unread.table.scope
-    return _trusts(workspace) if scope == "project" else scope != "plugin"
+    return _trusts(workspace, unread.table) if scope == "project" else scope != "plugin"
 
 
 def _waits_for(workspace: Workspace, table: ServerTable, _reader: Reader) -> Callable[[str], WaitsFor | None]:
-    """A project's servers wait for trust in the project (measured, 0.166)."""
-    waits: WaitsFor | None = "trust" if table.scope == "project" and not _trusts(workspace) else None
+    """A project's servers wait for trust in the folder of their file, which may be above this one (measured, 0.166)."""
+    waits: WaitsFor | None = "trust" if table.scope == "project" and not _trusts(workspace, table) else None
     return lambda _name: waits
 
 
-def _trusts(workspace: Workspace) -> bool:
+def _trusts(workspace: Workspace, table: ServerTable) -> bool:
     from counsel.agents import trust  # only a project's servers need it
 
-    return trust.by_codex(workspace, Path(os.path.realpath(workspace.project))) is True
+    return trust.by_codex(workspace, Path(os.path.realpath(table.target.path.parents[1]))) is True
 
 
 FORMAT = ServerFormat(

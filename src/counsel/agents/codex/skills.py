@@ -18,6 +18,7 @@ from counsel.agents.skill_scanner import (
     real_path,
     settings_text,
 )
+from counsel.agents.trust import root_markers
 from counsel.configfiles import document
 from counsel.configfiles.yaml.nodes import Dialect, Mapping, Node, Scalar, YamlError
 from counsel.configfiles.yaml.read import parse
@@ -75,9 +76,7 @@ def _roots(workspace: Workspace, scanner: SkillScanner, config: dict[str, object
 
 def _upwards(project: Path, config: dict[str, object]) -> list[Path]:
     """The folder and its parents up to the repository's root; the folder alone outside a repository."""
-    markers = config.get("project_root_markers")
-    names = [str(name) for name in markers] if isinstance(markers, list) else [".git"]
-    return up_to_root(project, names)
+    return up_to_root(project, root_markers(config))
 
 
 def _config(workspace: Workspace, scanner: SkillScanner) -> dict[str, object]:
