@@ -147,3 +147,48 @@ def test_opencode_connects_to_what_counsel_writes(user: User, tiny_port: int) ->
     config = real_clients.ask(user.home, user.project, "opencode", "debug", "config", FROM="there", **QUIET)
     document = json.loads(config[config.index("{") :])["mcp"]["project-stdio"]
     assert document["command"] == [sys.executable, str(QUICK)]
+
+
+def local(value: str) -> dict[str, object]:
+    return {"mcp": {"x": {"type": "local", "command": ["true", value]}}}
+
+
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=[pytest.mark.client, pytest.mark.slow])])
+def test_opencodes_own_folders_are_stronger_than_its_files(
+    real: bool, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Measured with 1.18.33. Of the project's folders, the one nearest to the repository's root is the strongest."""
+    sub, config_dir = user.project / "sub", user.home / "config-dir"
+    (user.project / ".git").mkdir()
+    monkeypatch.setenv("OPENCODE_CONFIG_DIR", str(config_dir))
+    strongest_first = {
+        "config-dir": config_dir / "opencode.json",
+        "home": user.home / ".opencode" / "opencode.json",
+        "root-folder": user.project / ".opencode" / "opencode.json",
+        "sub-folder": sub / ".opencode" / "opencode.jsonc",
+        "sub": sub / "opencode.json",
+        "root": user.project / "opencode.json",
+        "user": user.file("opencode"),
+    }
+    for name, path in strongest_first.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(local(name)))
+    for name, path in strongest_first.items():
+        rows = user.json("list", "-a", "opencode", "--project", str(sub))["servers"]
+        (used,) = (row for row in rows if row["shadowed_by"] is None)
+        assert (used["args"], used["path"]) == ([name], str(path))
+        if real:
+            more = {**QUIET, "OPENCODE_CONFIG_DIR": str(config_dir)}
+            assert f"true {name}\n" in real_clients.ask(user.home, sub, "opencode", "mcp", "list", **more)
+        path.unlink()
+
+
+@pytest.mark.parametrize("real", [False, pytest.param(True, marks=[pytest.mark.client, pytest.mark.slow])])
+def test_outside_a_repository_opencode_reads_the_files_of_all_folders_above(real: bool, user: User) -> None:
+    below = user.project / "a" / "b"
+    below.mkdir(parents=True)
+    user.write("opencode project", json.dumps(local("above")))
+    (row,) = user.json("list", "-a", "opencode", "--project", str(below))["servers"]
+    assert (row["args"], row["writable"]) == (["above"], False)
+    if real:
+        assert "true above" in real_clients.ask(user.home, below, "opencode", "mcp", "list", **QUIET)

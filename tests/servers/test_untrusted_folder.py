@@ -338,3 +338,12 @@ def test_a_rule_for_a_folder_above_counts_with_a_slash_at_its_end(user: User) ->
     rules.parent.mkdir()
     rules.write_text(json.dumps({f"{user.project}/other/": "TRUST_PARENT"}))
     assert trust.trusted(Workspace(user.home, {}, user.project))
+
+
+def test_the_trusted_projects_own_server_starts_for_each_agent(user: User, canary: Path) -> None:
+    trust_folder(user, "codex", user.project)
+    for agent in ("claude", "codex", "gemini", "cursor", "opencode", "vscode"):
+        user.counsel("add", "x", "-a", agent, "-s", "project", "--", "touch", str(canary))
+        user.json("check", "x", "-a", agent, code=1)  # it is no MCP server
+        assert canary.exists(), agent
+        canary.unlink()

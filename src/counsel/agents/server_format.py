@@ -70,6 +70,7 @@ class ServerTable(Record):
     entries: Mapping[str, object] | None = None
     alone: bool = False  # as long as this file exists, the agent uses no other
     by_project: bool = False  # in use only through the project's own settings
+    strength: int = 0  # tables with more are stronger, whatever their scopes
 
     @property
     def writable(self) -> bool:

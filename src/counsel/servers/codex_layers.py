@@ -21,7 +21,13 @@ from counsel.servers.formats import tables
 def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[ServerTable]:
     """The tables that are layers, weakest first. Of two in one scope the nearer is stronger. Plugins are no layers."""
     layers = [table for table in places if table.scope != "plugin"]
-    return sorted(layers, key=lambda table: fmt.precedence.index(table.scope))[::-1]
+    return sorted(layers, key=lambda table: rank(fmt, table))[::-1]
+
+
+def rank(fmt: ServerFormat, table: ServerTable) -> tuple[int, int]:
+    """The less, the stronger."""
+    scopes = fmt.precedence
+    return -table.strength, scopes.index(table.scope) if table.scope in scopes else 0
 
 
 def weaker_servers(

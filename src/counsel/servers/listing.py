@@ -257,7 +257,7 @@ def _with_shadowing(
     if not fmt.precedence:
         return rows
     strongest: dict[tuple[str, bool], ListedServer] = {}
-    for row in sorted(rows, key=lambda row: _rank(row, fmt.precedence)):
+    for row in sorted(rows, key=lambda row: codex_layers.rank(fmt, row.table)):
         strongest.setdefault((row.server.name, _is_used(row, fmt)), row)
     return [row.replaced(shadowed_by=_stronger_scope(row, strongest, fmt)) for row in rows]
 
@@ -267,7 +267,8 @@ def _stronger_scope(
 ) -> Scope | None:
     used = strongest.get((row.server.name, True))
     is_used = _is_used(row, fmt)
-    if used and used is not row and (is_used or _rank(used, fmt.precedence) < _rank(row, fmt.precedence)):
+    ranks = [codex_layers.rank(fmt, item.table) for item in (used or row, row)]
+    if used is not None and used is not row and (is_used or ranks[0] < ranks[1]):
         return used.scope
     unused = strongest.get((row.server.name, False))
     return None if is_used or unused is None or unused is row else unused.scope
@@ -276,10 +277,6 @@ def _stronger_scope(
 def _is_used(row: ListedServer, fmt: ServerFormat) -> bool:
     """Where files are layers, a disabled server counts: the others become a part of it."""
     return row.waits_for is None and (row.server.enabled or fmt.layered)
-
-
-def _rank(row: ListedServer, precedence: tuple[Scope, ...]) -> int:
-    return precedence.index(row.scope) if row.scope in precedence else 0
 
 
 def _with_drift(rows: list[ListedServer]) -> list[ListedServer]:

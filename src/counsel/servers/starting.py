@@ -116,10 +116,13 @@ def comes_from_project(row: ListedServer, workspace: Workspace) -> bool:
     return trust.moved_inside(row.agent, workspace)
 
 
+_AGENTS_FOLDERS = {".codex", ".gemini", ".cursor", ".vscode", ".opencode"}  # in a project's folder
+
+
 def may_start(row: ListedServer, workspace: Workspace) -> bool:
     """For a server from a project's file: whether the user trusts its folder, and the folder that it would work in."""
-    file = row.table.target.path
-    project = file.parent if file.name == ".mcp.json" else file.parent.parent
+    folder = row.table.target.path.parent
+    project = folder.parent if folder.name in _AGENTS_FOLDERS else folder
     return trust.trusted(workspace) and (row.scope != "project" or trust.trusted(workspace, project))
 
 

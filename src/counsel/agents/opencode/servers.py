@@ -3,7 +3,8 @@
 Measured with 1.18.33 (`opencode mcp list`, `opencode debug config`):
 - all its files may have comments, trailing commas and unknown keys; one invalid entry stops every command;
 - servers of one name are merged field by field: the user's (`config.json`, `opencode.json`, `opencode.jsonc`, each over
-  the one before), the file that OPENCODE_CONFIG names, the project's from the repository's root down, `.opencode/`;
+  the one before), the file that OPENCODE_CONFIG names, the project's from the repository's root down, its
+  `.opencode/` from this folder up to the root, `~/.opencode`, OPENCODE_CONFIG_DIR;
 - `{"enabled": false}` alone is a valid part of a server;
 - `{env:NAME}` and `{file:path}` are replaced in the file's text before parsing: an unset variable is empty, one with a
   quote in it breaks the file. `${NAME}` is literal;
@@ -171,29 +172,56 @@ def _written(parent: Path) -> Path:
 
 def _others(workspace: Workspace, _reader: Reader) -> Iterator[ServerTable]:
     """Within a scope, the stronger first (servers/codex_layers.py). counsel writes none of these."""
+    yield from _strongest(workspace)
     for path in _project_files(workspace):
-        yield ServerTable(
-            "opencode", "project", Target(path, "jsonc"), _KEYS, kept_by="another file of the project"
-        )
+        yield _foreign("project", path, "another file of the project")
     config_path = workspace.env.get("OPENCODE_CONFIG")
     if config_path and exists(workspace.project / config_path):  # a relative one is a file of the project
-        target = Target(workspace.project / config_path, "jsonc")
         scope: Scope = "managed" if config_path.startswith("/") else "project"
-        yield ServerTable("opencode", scope, target, _KEYS, kept_by="the environment (OPENCODE_CONFIG)")
+        yield _foreign(scope, workspace.project / config_path, "the environment (OPENCODE_CONFIG)")
     user_file = _written(folder(workspace))
     for name in (*_NAMES, "config.json"):
         if exists(path := folder(workspace) / name) and path != user_file:
-            yield ServerTable(
-                "opencode", "system", Target(path, "jsonc"), _KEYS, kept_by=f"you, beside {user_file.name}"
-            )
+            yield _foreign("system", path, f"you, beside {user_file.name}")
+
+
+def _strongest(workspace: Workspace) -> Iterator[ServerTable]:
+    """Folders that are stronger than all other files: OPENCODE_CONFIG_DIR, `~/.opencode`, and the project's `.opencode`.
+
+    Of the project's, the one nearest to the repository's root is the strongest.
+    """
+    config_dir = workspace.env.get("OPENCODE_CONFIG_DIR", "")
+    scope: Scope = "managed" if config_dir.startswith("/") else "project"
+    own_folder = workspace.home / ".opencode"
+    for name in _NAMES if config_dir else ():
+        yield _foreign(
+            scope, workspace.project / config_dir / name, "the environment (OPENCODE_CONFIG_DIR)", 3
+        )
+    for name in _NAMES:
+        yield _foreign("managed", own_folder / name, f"you, in {own_folder}", 2)
+    for current in reversed(_project_folders(workspace)):
+        for path in (current / ".opencode" / name for name in _NAMES):
+            if path.parent != own_folder:
+                yield _foreign("project", path, "another file of the project", 1)
+
+
+def _foreign(scope: Scope, path: Path, kept_by: str, strength: int = 0) -> ServerTable:
+    return ServerTable("opencode", scope, Target(path, "jsonc"), _KEYS, kept_by=kept_by, strength=strength)
 
 
 def _project_files(workspace: Workspace) -> Iterator[Path]:
     written_files = {_written(workspace.project), _written(folder(workspace))}
-    for current in up_to_root(workspace.project):
+    for current in _project_folders(workspace):
         for path in (current / name for name in _NAMES):
             if exists(path) and path not in written_files:
                 yield path
+
+
+def _project_folders(workspace: Workspace) -> list[Path]:
+    """This folder and those above, up to the repository's root; outside a repository, all of them (measured, 1.18.33)."""
+    folders = up_to_root(workspace.project)
+    is_repository = exists(folders[-1] / ".git")
+    return folders if is_repository else [workspace.project, *workspace.project.parents]
 
 
 def _stops_at(_workspace: Workspace, unread: Unread) -> bool:
