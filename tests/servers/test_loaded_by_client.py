@@ -280,3 +280,38 @@ def test_enabling_what_is_not_loaded_says_why(user: User) -> None:
     user.write("gemini", '{"mcpServers": {"x": {"command": "c"},}}')
     (result,) = user.json("enable", "x", "-a", "gemini")["results"]
     assert "trailing comma" in result["warnings"][0]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "// nothing\n"])
+def test_gemini_does_not_start_with_an_empty_file(text: str, user: User) -> None:
+    trust_folder(user, "gemini", user.project)
+    user.write("gemini", text)
+    user.write("gemini project", '{"mcpServers": {"x": {"command": "c"}}}')
+    reply = user.json("list", "-a", "gemini")
+    assert [row["enabled"] for row in reply["servers"]] == [False]
+    assert "does not start" in reply["problems"][0]["error"]
+    user.counsel("add", "y", "-a", "gemini", "--", "c")
+    assert [row["enabled"] for row in user.json("list", "-a", "gemini")["servers"]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("of_user", "of_project", "started"),
+    [
+        ({"allowed": []}, {}, {"Mine", "theirs"}),
+        ({"allowed": ["Mine"]}, {}, {"Mine"}),
+        ({"allowed": ["mine"]}, {}, set()),
+        ({"allowed": ["Mine"]}, {"allowed": ["theirs"]}, {"Mine", "theirs"}),
+        ({"allowed": ["Mine", "theirs"]}, {"allowed": ["THEIRS"]}, {"theirs"}),
+        ({"excluded": ["Mine"]}, {}, {"theirs"}),
+        ({"excluded": ["mine"]}, {}, {"Mine", "theirs"}),
+    ],
+)
+def test_geminis_lists_of_names_count_as_in_a_session(
+    of_user: dict[str, object], of_project: dict[str, object], started: set[str], user: User
+) -> None:
+    """Measured with `gemini -p` (0.61): `gemini mcp list` ignores case. Lists without a common name allow everything."""
+    trust_folder(user, "gemini", user.project)
+    for file, name, rules in (("gemini", "Mine", of_user), ("gemini project", "theirs", of_project)):
+        user.write(file, json.dumps({"mcpServers": {name: {"command": "c"}}, "mcp": rules}))
+    rows = user.json("list", "-a", "gemini")["servers"]
+    assert {row["name"] for row in rows if row["enabled"]} == started

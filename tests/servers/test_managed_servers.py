@@ -194,7 +194,7 @@ def test_geminis_system_files_and_extensions(user: User) -> None:
 
 
 def test_geminis_lists_of_excluded_and_allowed_count_across_files(user: User) -> None:
-    user.write("gemini", '{"mcp": {"excluded": ["One"]}, "mcpServers": {"two": {"command": "x"}}}')
+    user.write("gemini", '{"mcp": {"excluded": ["one"]}, "mcpServers": {"two": {"command": "x"}}}')
     user.write("gemini project", '{"mcpServers": {"one": {"command": "x"}, "three": {"command": "x"}}}')
     switches = {row["name"]: row["enabled"] for row in user.json("list")["servers"]}
     assert switches == {"two": True, "one": False, "three": True}

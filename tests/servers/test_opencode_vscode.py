@@ -69,6 +69,8 @@ def test_opencode_keeps_what_only_it_fills_in(user: User) -> None:
     assert (
         "would replace {env:B}" in user.json("add", "y", "-a", "opencode", "--", "{env:B}", code=1)["error"]
     )
+    reply = user.json("add", "y", "-a", "opencode", "--literal", "--", "c", "${env:B}", code=1)
+    assert "would replace {env:B} in '${env:B}'" in reply["error"]
 
 
 def test_opencode_writes_the_file_that_is_there(user: User) -> None:

@@ -106,11 +106,11 @@ def test_a_user_server_stays_off_in_the_other_projects(user: User) -> None:
 @pytest.mark.parametrize("scope", ["user", "project"])
 def test_a_server_that_gemini_allows_stays_allowed(scope: str, user: User) -> None:
     name = "gemini" if scope == "user" else "gemini project"
-    text = '{\n  // mine\n  "mcp": {"allowed": ["X"]},\n  "mcpServers": {"x": {"command": "c"}}\n}\n'
+    text = '{\n  // mine\n  "mcp": {"allowed": ["x"]},\n  "mcpServers": {"x": {"command": "c"}}\n}\n'
     file = user.write(name, text)
     user.counsel("rename", "x", "y", "-a", "gemini")
     assert [(row["name"], row["enabled"]) for row in user.json("list")["servers"]] == [("y", True)]
-    assert file.read_text() == text.replace('["X"]', '["X", "y"]').replace('"x":', '"y":')
+    assert file.read_text() == text.replace('["x"]', '["x", "y"]').replace('"x":', '"y":')
     user.counsel("undo")
     assert file.read_text() == text
 

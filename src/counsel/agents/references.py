@@ -132,6 +132,7 @@ def _to_codex(text: str) -> str:
 
 
 def excerpt(text: str) -> str:
+    text = plain(text)
     return repr(text if len(text) <= 40 else f"{text[:37]}…")
 
 
