@@ -309,7 +309,10 @@ def test_gemini_does_not_start_with_an_empty_file(text: str, user: User) -> None
 def test_geminis_lists_of_names_count_as_in_a_session(
     of_user: dict[str, object], of_project: dict[str, object], started: set[str], user: User
 ) -> None:
-    """Measured with `gemini -p` (0.61): `gemini mcp list` ignores case. Lists without a common name allow everything."""
+    """Measured with `gemini -p` (0.61): `gemini mcp list` ignores case.
+
+    Lists without a common name allow everything.
+    """
     trust_folder(user, "gemini", user.project)
     for file, name, rules in (("gemini", "Mine", of_user), ("gemini project", "theirs", of_project)):
         user.write(file, json.dumps({"mcpServers": {name: {"command": "c"}}, "mcp": rules}))

@@ -186,7 +186,8 @@ def _others(workspace: Workspace, _reader: Reader) -> Iterator[ServerTable]:
 
 
 def _strongest(workspace: Workspace) -> Iterator[ServerTable]:
-    """Folders that are stronger than all other files: OPENCODE_CONFIG_DIR, `~/.opencode`, and the project's `.opencode`.
+    """Folders that are stronger than all other files: OPENCODE_CONFIG_DIR, `~/.opencode`, and the project's
+    `.opencode`.
 
     Of the project's, the one nearest to the repository's root is the strongest.
     """
@@ -218,7 +219,8 @@ def _project_files(workspace: Workspace) -> Iterator[Path]:
 
 
 def _project_folders(workspace: Workspace) -> list[Path]:
-    """This folder and those above, up to the repository's root; outside a repository, all of them (measured, 1.18.33)."""
+    """This folder and those above, up to the repository's root; outside a repository, all of them (measured,
+    1.18.33)."""
     folders = up_to_root(workspace.project)
     is_repository = exists(folders[-1] / ".git")
     return folders if is_repository else [workspace.project, *workspace.project.parents]
