@@ -44,6 +44,7 @@ from counsel.results import (
     Result,
     ReviewResult,
     Vote,
+    review_formats,
     usage_from_json,
 )
 from counsel.types import Effort, Json, MediaResolution, Usage, Verbosity
@@ -129,8 +130,6 @@ class Review:
 
     def sarif(self) -> Json:
         """The review as a SARIF 2.1.0 document, for code scanning."""
-        from counsel.results import ReviewResult, review_formats
-
         return review_formats.sarif(ReviewResult.from_json(self.result))
 
 

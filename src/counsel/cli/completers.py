@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from counsel import paths
 from counsel.errors import CounselError
+from counsel.run_paths import home
 
 if TYPE_CHECKING:
     import click
@@ -146,7 +147,6 @@ conversations = _quietly(_conversations)
 
 def _servers(incomplete: str) -> Iterator[CompletionItem]:
     from counsel.agents.definitions import WITH_SERVERS, workspace_of
-    from counsel.run_paths import home
     from counsel.servers.service import Servers
 
     service = Servers(workspace_of(os.environ, Path(paths.current_folder())), Path(home(os.environ)))

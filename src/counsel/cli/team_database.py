@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from counsel.cli import user
 from counsel.errors import InvalidArgument
+from counsel.people import OPERATOR
 
 if TYPE_CHECKING:
     from counsel.engine.store.protocol import Store
@@ -40,7 +41,6 @@ def run_in_store(work: Callable[[Store], Awaitable[T]], url: str = "") -> T:
 def log_change(name: str, detail: str, url: str = "") -> None:
     """Add a record to the audit log, in the operator's name."""
     from counsel.engine.team.audit import Audit, Sender
-    from counsel.people import OPERATOR
 
     async def write(store: Store) -> None:
         audit_log = Audit(store.audit, user.caller().settings.audit_days, prompts=False)

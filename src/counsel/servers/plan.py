@@ -14,7 +14,7 @@ from counsel.configfiles.edits import Path as Keys
 from counsel.configfiles.write import safewrite
 from counsel.configfiles.write.safewrite import PlannedWrite, Reader, Target
 from counsel.errors import CounselError
-from counsel.servers import codex_layers
+from counsel.servers import codex_layers, secrets
 from counsel.servers.formats import FORMATS
 
 EditMaker = Callable[[Meaning], list[Edit]]
@@ -95,7 +95,6 @@ class Plan:
 
 
 def _masked(write: PlannedWrite) -> str:
-    from counsel.servers import secrets
     from counsel.servers.diff import unified
 
     target = write.change.target

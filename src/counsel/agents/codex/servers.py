@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from counsel.agents import references
+from counsel.agents import references, trust
 from counsel.agents.definitions import Scope, Workspace
 from counsel.agents.references import Untranslatable
 from counsel.agents.server_format import (
@@ -266,8 +266,6 @@ def _waits_for(workspace: Workspace, table: ServerTable, _reader: Reader) -> Cal
 
 
 def _trusts(workspace: Workspace, table: ServerTable) -> bool:
-    from counsel.agents import trust  # only a project's servers need it
-
     return trust.by_codex(workspace, Path(os.path.realpath(table.target.path.parents[1]))) is True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 
 from counsel import budgets
 from counsel.engine.history.documents import BudgetReport
@@ -59,6 +60,4 @@ async def _reserved_by_dead_processes(store: Store, settings: Settings) -> list[
 
 def _iso(moment: float) -> str:
     """ISO 8601 in this machine's time zone, which determines when days begin."""
-    from datetime import datetime
-
     return datetime.fromtimestamp(moment).astimezone().isoformat()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import json
 import logging
 import tempfile
 import time
@@ -159,8 +160,6 @@ def as_text(result: Any) -> str:
     """The result's blocks as text; images and audio are named, not passed on."""
     parts = [_block(block) for block in result.content]
     if not any(parts) and result.structured_content is not None:
-        import json
-
         return json.dumps(result.structured_content, ensure_ascii=False)
     return "\n".join(parts)
 

@@ -10,6 +10,7 @@ from counsel.errors import InvalidArgument
 from counsel.http.api import embedded_model
 from counsel.http.api.endpoint import ApiCall
 from counsel.http.person import caller_of
+from counsel.models.catalog import Catalog
 
 if TYPE_CHECKING:  # the catalog is loaded on first use
     from counsel.models.listing import Listing
@@ -23,7 +24,6 @@ async def models(call: ApiCall) -> object:
 def _models(call: ApiCall, caller: Caller, provider: str | None) -> Listing:
     """The document of `counsel models --json`; here the embedded model is available once it is downloaded."""
     from counsel.models import listing
-    from counsel.models.catalog import Catalog
 
     catalog = Catalog.load(caller.settings)
     if provider and not catalog.has_provider(provider):

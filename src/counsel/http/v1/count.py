@@ -11,6 +11,7 @@ from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.engine.context import tokens
 from counsel.http.v1 import consensus, messages_request
+from counsel.models.catalog import Catalog
 from counsel.types import Call, Model
 
 _COUNTED_BLOCKS = ("text", "image", "tool_use", "tool_result", "thinking", "redacted_thinking")
@@ -46,8 +47,6 @@ def _size(block: Mapping[str, object]) -> int:
 
 def _model(name: str, caller: Caller) -> Model:
     """The model, since images have different sizes in each. Raises `ModelNotFound`."""
-    from counsel.models.catalog import Catalog
-
     if name.lower() == "auto" or "," in name or consensus.is_named(name) or registry.resolve(name):
         return Model(name, "", name)
     return Catalog.load(caller.settings).lookup(name)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from counsel.agents import registry
 from counsel.caller import Caller
 from counsel.errors import CounselError, ModelNotFound
 from counsel.http.v1 import consensus
+from counsel.models import panels
+from counsel.models.catalog import Catalog
 
 _CREATED = 1_735_689_600  # 2025-01-01: the catalog does not know dates, and clients require one
 _DATE = "2025-01-01T00:00:00Z"
@@ -33,10 +36,6 @@ async def model_entry(caller: Caller, headers: Mapping[bytes, str], name: str) -
 def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
     """Name → owner and label: `auto`, models whose keys are set, the user's panels and aliases, and installed
     agents."""
-    from counsel.agents import registry
-    from counsel.models import panels
-    from counsel.models.catalog import Catalog
-
     catalog = Catalog.load(caller.settings)
     rows = {"auto": ("counsel", "auto: the best model that can answer")}
     for row in catalog.models():
@@ -55,9 +54,6 @@ def _rows(caller: Caller) -> dict[str, tuple[str, str]]:
 def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[str, str]:
     """Owner and label of another name: `provider/model`, an alias of the catalog, `claude:opus`, a chain, a
     consensus."""
-    from counsel.agents import registry
-    from counsel.models.catalog import Catalog
-
     if consensus.is_named(name) or "," in name:
         for member in _members(name, caller):
             if member not in rows:
@@ -79,8 +75,6 @@ def _unlisted(name: str, caller: Caller, rows: Mapping[str, object]) -> tuple[st
 
 def _members(name: str, caller: Caller) -> list[str]:
     """The models of a chain or a consensus."""
-    from counsel.models import panels
-
     is_consensus = consensus.is_named(name)
     text = name[len(consensus.PREFIX) + 1 :] if is_consensus else name
     members = [member.strip() for member in text.split(",")]

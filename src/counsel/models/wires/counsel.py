@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -95,8 +96,6 @@ def portable(call: Call) -> Call:
 
 
 def _digest(body: Json) -> str:
-    import hashlib
-
     return hashlib.sha256(strict_json.encode(body, "replace")).hexdigest()[:32]
 
 
