@@ -220,7 +220,7 @@ def test_ask_continues_the_newest_conversation_of_this_folder(
         ("--continue", "And three?"),
         ("four", "--continue"),
         ("-c", "--json", "five"),
-        ("six", "-c", name[:9]),
+        ("six", "-c", name[:12]),
         ("seven", "-c", name.removeprefix("conv_")[:8]),
         ("eight", "-c", first["id"]),
     ):
