@@ -110,31 +110,47 @@ async def test_a_key_that_is_new_is_not_looked_up(
     assert looked_up == ["b"]
 
 
-@pytest.mark.parametrize("stored", [False, True])
-async def test_the_row_of_a_job_that_cannot_run_again_waits_for_its_end(
-    engine: Engine,
-    caller: MakeCaller,
-    fake_api: FakeAPI,
-    monkeypatch: pytest.MonkeyPatch,
-    stored: bool,
+async def test_the_row_of_a_foreground_job_is_written_with_its_end(
+    engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One commit instead of two. A job that another process could continue is on disk while it runs."""
-    monkeypatch.setattr("counsel.engine.store.sqlite.jobs._UNRESUMABLE_DELAY", 3600)
+    monkeypatch.setattr("counsel.engine.store.sqlite.jobs._ROW_DELAY", 3600)
     fake_api.script(gate="answer")
-    request = CompletionRequest(model="gpt-5", turns=(Turn("user", "q"),), stored=stored)
-    job = await engine.submit(request, caller())
+    job = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
     write = engine.runner.running[job].written
-    assert write is not None
     await fake_api.wait_for(count=1)
-    if stored:
-        await write
-    assert write.done() == stored
     fake_api.open_gate("answer")
     await engine.wait(job)
-    assert write.done()
+    assert write is not None
+    assert not write.done()  # the end's write did its work
     record = await engine.store.job(job)
     assert record is not None
     assert record.status == "completed"
+
+
+async def test_the_row_of_a_longer_job_is_on_disk_while_it_runs(
+    engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process can continue it then."""
+    monkeypatch.setattr("counsel.engine.store.sqlite.jobs._ROW_DELAY", 0.001)
+    fake_api.script(gate="answer")
+    job = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
+    await fake_api.wait_for(count=1)
+    write = engine.runner.running[job].written
+    assert write is not None
+    assert (await write).is_new
+    fake_api.open_gate("answer")
+    await engine.wait(job)
+
+
+async def test_the_status_of_a_job_that_has_just_begun(
+    engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("counsel.engine.store.sqlite.jobs._ROW_DELAY", 3600)
+    fake_api.script(gate="answer")
+    job = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
+    assert (await engine.status(job)).status == "processing"
+    fake_api.open_gate("answer")
+    await engine.wait(job)
 
 
 async def test_a_job_that_has_just_begun_writes_no_events(

@@ -17,6 +17,8 @@ import pytest
 
 from counsel.engine.store.sqlite import backups, files, recovery
 from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.sqlite.store import SqliteStore
+from support.stored import answer, completed, fence, new_job
 
 
 @pytest.fixture
@@ -173,6 +175,21 @@ async def test_another_sound_file_in_its_place_is_used_and_completed(path: Path,
     database.close()
 
 
+async def test_the_end_of_a_job_whose_row_waited_is_not_lost_with_the_file(path: Path) -> None:
+    """The rebuilt database gets the rows of the jobs that run, so the end finds its job there already."""
+    store = SqliteStore(path)
+    new = new_job()
+    store.running = lambda: [new]
+    store.submit(new, may_wait=True)
+    path.unlink()
+    await store.finish(fence(new), completed(new), foreground=True)
+    job = await store.job(new.id)
+    assert job is not None
+    assert (job.status, answer(job)) == ("completed", "answer")
+    assert len(await store.messages(new.conversation)) == 2
+    await store.close()
+
+
 async def test_a_home_that_is_gone_is_not_made_again(path: Path, database: Database) -> None:
     await database.write(put("a"))
     shutil.rmtree(path.parent)
@@ -213,6 +230,8 @@ SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from counsel.engine.store.sqlite.database import Database
+from counsel.engine.store.sqlite.store import SqliteStore
+from support.stored import answer, completed, fence, new_job
 async def main():
     database = Database(Path(sys.argv[1]))
     print("open", flush=True)

@@ -268,6 +268,39 @@ async def test_the_time_of_a_write_that_is_done_is_not_that_of_the_next_one(data
     assert patient.done()
 
 
+async def test_a_held_write_that_is_taken_does_not_happen(database: Database) -> None:
+    held = put("a")
+    database.hold("row", held, 3600)
+    assert database.take("row") is held
+    assert database.take("row") is None
+    await database.write(put("b"))
+    assert count(database) == 1
+
+
+async def test_a_held_write_is_written_when_it_is_due(database: Database) -> None:
+    first = database.hold("first", put("a"), 0.001)
+    second = database.hold("second", put("b"), 3600)
+    await first
+    assert (database.take("first"), second.done()) == (None, False)
+
+
+@pytest.mark.parametrize("kind", ["write", "soon"])
+async def test_a_write_that_may_depend_on_a_held_one_comes_after_it(database: Database, kind: str) -> None:
+    held = database.hold("row", put("a"), 3600)
+    await getattr(database, kind)(put("b"))
+    assert held.done()
+    assert [row[0] for row in database.rows("SELECT key FROM answers ORDER BY rowid")] == ["a", "b"]
+
+
+async def test_ends_of_other_jobs_leave_a_held_write_alone(database: Database) -> None:
+    held = database.hold("row", put("a"), 3600)
+    await database.lazily(put("b"))
+    await database.quickly(put("c"))
+    assert not held.done()
+    database.close()  # which writes it
+    assert held.done()
+
+
 async def test_quick_writes_alone_do_not_let_the_log_grow(database: Database) -> None:
     for number in range(800):
         await database.quickly(put(f"{number:04}" + "x" * 4000))

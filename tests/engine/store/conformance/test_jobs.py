@@ -66,6 +66,32 @@ async def test_a_job_that_may_wait_is_there_after_a_flush(store: Store) -> None:
     assert pending.exception() is None
 
 
+async def test_a_job_that_may_wait_reads_like_others_after_its_end(store: Store) -> None:
+    """Its row, its conversation and its end may be one write."""
+
+    async def records(conversation: str, *, may_wait: bool) -> list[object]:
+        new = new_job(conversation, created=1.0, title="title")
+        submission = store.submit(new, may_wait=may_wait)
+        if not may_wait:
+            await submission
+        end = completed(new, turn=turn(new, session=("claude", "session")), usage=(usage(new.id),))
+        await store.finish(fence(new), end, foreground=True)
+        job, stored = await read(store, new.id), await store.conversation(conversation)
+        assert stored is not None
+        assert job.finished is not None
+        messages = await store.messages(conversation)
+        return [
+            replace(job, id="", conversation="", finished=None, result=None),
+            answer(job),
+            replace(stored, id="", updated=0.0, expires=0.0),
+            [(message.role, message.details, message.job == new.id) for message in messages],
+            await store.agent_session(conversation, "claude"),
+            [(record.cost, record.project) for record in await store.usage(0.0) if record.job == new.id],
+        ]
+
+    assert await records("one", may_wait=False) == await records("another", may_wait=True)
+
+
 async def test_a_tag_joins_the_conversation_that_it_names(store: Store) -> None:
     await store.submit(new_job("first", tag="tag"))
     assert (await store.submit(new_job("second", tag="tag"))).conversation == "first"

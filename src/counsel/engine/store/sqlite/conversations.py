@@ -16,6 +16,7 @@ from counsel.engine.store.records import (
     Fence,
     LostJob,
     Message,
+    NewJob,
     NewTurn,
     Page,
     SearchHit,
@@ -146,6 +147,33 @@ class Conversations:
         return existed
 
 
+_BEGIN = (
+    "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title, messages, provider, "
+    "model) VALUES (?,?,?,?,?,?,?,?,?,?,?,?) "
+    "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires"
+)
+
+
+def begin_or_extend(db: sqlite3.Connection, job: NewJob, name: str) -> None:
+    if job.may_continue:
+        db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (name, job.created))
+    db.execute(_BEGIN, (*_identity(job, name, job.created, job.expires), 0, None, None))
+
+
+def begin_with_turn(db: sqlite3.Connection, job: NewJob, turn: NewTurn) -> None:
+    """A new conversation with its first turn."""
+    now = time.time()
+    about = turn.provider, turn.model
+    db.execute(_BEGIN, (*_identity(job, turn.conversation, now, turn.expires), len(turn.messages), *about))
+    _add(db, turn, 0, now)
+
+
+def _identity(job: NewJob, name: str, updated: float, expires: float) -> tuple[object, ...]:
+    task = job.task
+    project = task.project or job.origin.cwd
+    return name, job.created, updated, expires, task.tool, project, job.origin.client, task.tag, job.title
+
+
 def add_turn(db: sqlite3.Connection, turn: NewTurn, fence: Fence) -> int:
     """Append messages at the conversation's current end; return its new length. Raises `LostJob`."""
     row = db.execute(_LENGTH, (turn.conversation, *fencing.values(fence))).fetchone()
@@ -153,8 +181,17 @@ def add_turn(db: sqlite3.Connection, turn: NewTurn, fence: Fence) -> int:
         raise LostJob(fence.job)
     if row[0] is None:  # deleted while the answer was on its way: the answer stays in its job
         return 0
-    count = int(row[0])
     now = time.time()
+    count = _add(db, turn, int(row[0]), now)
+    db.execute(
+        "UPDATE conversations SET messages = ?, updated = ?, expires = ?, provider = ?, model = ? WHERE id = ?",
+        (count, now, turn.expires, turn.provider, turn.model, turn.conversation),
+    )
+    return count
+
+
+def _add(db: sqlite3.Connection, turn: NewTurn, count: int, now: float) -> int:
+    """Add the turn after `count` messages; return their new number."""
     values: list[object] = []
     for message in turn.messages:
         count += 1
@@ -174,10 +211,6 @@ def add_turn(db: sqlite3.Connection, turn: NewTurn, fence: Fence) -> int:
             values = []
     if values:
         _add_messages(db, values)
-    db.execute(
-        "UPDATE conversations SET messages = ?, updated = ?, expires = ?, provider = ?, model = ? WHERE id = ?",
-        (count, now, turn.expires, turn.provider, turn.model, turn.conversation),
-    )
     if turn.session:
         db.execute(
             "INSERT OR REPLACE INTO sessions VALUES (?,?,?,?)", (turn.conversation, *turn.session, count)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import sqlite3
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from counsel.engine.store.sqlite.commits import Queued, Work, Write, together
 from counsel.engine.store.sqlite.database_file import DatabaseFile, is_suspicious
+from counsel.engine.store.sqlite.held_writes import HeldWrites
 from counsel.engine.store.sqlite.writer import Writer
 
 if TYPE_CHECKING:  # imported where a write needs a loop (commits.py)
@@ -27,7 +29,7 @@ if TYPE_CHECKING:  # imported where a write needs a loop (commits.py)
 __all__ = ["Database", "Work"]
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
-_SHORTLY = 0.005  # seconds; a call that takes longer than this has its job on disk before its answer
+_SHORTLY = 0.005  # seconds
 _APART = 0.005  # seconds between two batches of lazy writes: each batch costs as much as five writes
 _TO_DISK = 0.05  # seconds after which a quick or lazy write is on disk
 _MOST_QUICK = 50  # quick commits, of some 15 pages each, before the writer may copy the log into the database
@@ -42,6 +44,7 @@ class Database:
         self.busy: Callable[[], bool] = lambda: False  # whether jobs run here
         self.file = DatabaseFile(path)
         self._writer = Writer(self.file)
+        self._held = HeldWrites()
         self._tried = time.monotonic()
         self._to_disk: asyncio.TimerHandle | None = None
         self._quick = 0  # commits since the writer last checked the log's length
@@ -67,6 +70,7 @@ class Database:
 
     def close(self) -> None:
         self._turn = None
+        self._release()
         self._put()
         self._sync()
         self._writer.close()
@@ -83,6 +87,7 @@ class Database:
 
         loop = get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        self._release()
         self._writer.waiting.append((work, future))
         self._writer.is_urgent = True
         self._put_after_turn(loop)
@@ -106,8 +111,34 @@ class Database:
     def soon(self, work: Work[T]) -> Write[T]:
         """Queue a write without waiting for it; a failure is logged."""
         write: Write[T] = Write(is_logged=True)
+        self._release()
         self._writer.put((work, write))
         return write
+
+    def hold(self, name: str, work: Work[T], seconds: float) -> Write[T]:
+        """A write that may be replaced: it waits for `take`, for a write that may depend on it, or for `seconds`."""
+        from asyncio import get_running_loop
+
+        write: Write[T] = Write()
+        loop = get_running_loop()
+        due = loop.time() + seconds
+        self._held.add(name, (work, write), due)
+        if self._alarm is None or self._alarm[0] is not loop:
+            self._look_at(loop, due)
+        return write
+
+    def take(self, name: str) -> Work[object] | None:
+        """Withdraw a write that is still held: another one will do its work."""
+        return self._held.take(name)
+
+    async def written(self, name: str) -> None:
+        """If a write with this name is held, wait until it is on disk."""
+        if self._held.has(name):
+            await self.write(nothing)
+
+    def _release(self, until: float = math.inf) -> None:
+        """Let held writes go: all of them, or those that are due."""
+        self._writer.waiting += self._held.pop(until)
 
     def shortly(self, work: Work[T], seconds: float = _SHORTLY) -> Write[T]:
         """A write that may wait a moment for the next one, to share its commit."""
@@ -134,12 +165,15 @@ class Database:
         if alarm is not self._alarm:
             return
         self._alarm = None
-        if self._writer.waiting:
-            loop, now = alarm
-            if self._due > now:
-                self._look_at(loop, self._due)
-            else:
-                self._put()
+        loop, now = alarm
+        if self._held.due <= now:
+            self._release(now)
+            self._put()
+        elif self._writer.waiting and self._due <= now:
+            self._put()
+        due = min(self._held.due, self._due if self._writer.waiting else math.inf)
+        if due < math.inf:
+            self._look_at(loop, due)
 
     def lazily(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
         """Queue one of many writes that could each use `quickly`: they share commits that do not wait for the disk."""
@@ -256,6 +290,7 @@ class Database:
             except sqlite3.Error as error:
                 log.warning("%s: %s", self.path, error)
 
+        self._release()
         self._writer.do(step).result()
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
@@ -307,6 +342,10 @@ class Database:
     def version(self) -> int:
         """Changes when any other connection has committed."""
         return int(self.file.reader.execute("PRAGMA data_version").fetchone()[0])
+
+
+def nothing(_: sqlite3.Connection) -> None:
+    """A write whose end is that of all earlier ones."""
 
 
 def _touch(db: sqlite3.Connection) -> None:

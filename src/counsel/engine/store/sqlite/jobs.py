@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any
 
-from counsel import strict_json
 from counsel.engine.store import paging
 from counsel.engine.store.model import Origin, Task
 from counsel.engine.store.protocol import Pending
 from counsel.engine.store.records import (
     AdoptedJob,
     Fence,
-    JobCompleted,
     JobDetail,
     JobEnd,
     JobFilter,
@@ -33,10 +30,9 @@ from counsel.engine.store.records import (
     Page,
     Submitted,
 )
-from counsel.engine.store.sqlite import backups, conversations, fencing, replies, usage
+from counsel.engine.store.sqlite import backups, fencing, job_rows
 from counsel.engine.store.sqlite.database import Database, Work
-from counsel.errors import UpstreamError, from_dict
-from counsel.requests import Status
+from counsel.errors import from_dict
 from counsel.results import result_from_json
 
 _COLUMNS = [field.name for field in fields(JobRecord)]
@@ -56,8 +52,9 @@ _WITH_MEMBER = (
     "CASE WHEN EXISTS (SELECT 1 FROM json_each(cancelled_members) WHERE value = ?2) THEN cancelled_members "
     "ELSE json_insert(cancelled_members, '$[#]', ?2) END"
 )
-# Seconds that a job's row may wait if no other process can continue it: most completions end sooner, in one commit.
-_UNRESUMABLE_DELAY = 0.2
+# Seconds that the row of a foreground job waits for the job's end, which then writes both. If the process dies before,
+# no answer has finished, and the client sends the call again.
+_ROW_DELAY = 0.2
 # Seconds until the end of a call that nobody can request again is on disk: a power failure loses its usage record.
 _UNKEPT_DELAY = 0.5
 _SMALL = 32_000  # characters of a turn that is written in a fraction of a millisecond
@@ -71,10 +68,8 @@ class Jobs:
 
     def submit(self, job: NewJob, *, may_wait: bool = False) -> Pending[Submitted]:
         if not may_wait:
-            return self.database.write(_insert(job))
-        if job.task.can_run_again:
-            return self.database.shortly(_insert(job))
-        return self.database.shortly(_insert(job), _UNRESUMABLE_DELAY)
+            return self.database.write(job_rows.NewRow(job))
+        return self.database.hold(job.id, job_rows.NewRow(job), _ROW_DELAY)
 
     def adopt(self, job: str, dead_owner: str, owner: str) -> Pending[AdoptedJob | None]:
         def work(db: sqlite3.Connection) -> AdoptedJob | None:
@@ -126,8 +121,11 @@ class Jobs:
     ) -> Pending[None]:
         """A small end without others is committed at once, while the event loop waits. Several ends share a commit."""
         if isinstance(end, JobStopped):
-            return self.database.write(_stopped(fence, end))
-        work = _completed(fence, end)
+            return self.database.write(job_rows.stopped(fence, end))
+        row = self.database.take(fence.job)
+        work = (
+            row.with_end(fence, end) if isinstance(row, job_rows.NewRow) else job_rows.completed(fence, end)
+        )
         if not foreground:
             return self.database.write(work)
         write = self.database.quickly if alone and end.turn.size < _SMALL else self.database.lazily
@@ -147,6 +145,7 @@ class Jobs:
     # ── reads ────────────────────────────────────────────────────────────────────────────────────────
 
     async def job(self, job: str) -> JobDetail | None:
+        await self.database.written(job)
         row = self.database.row(f"SELECT {_RECORD}, result, error FROM jobs WHERE id = ?", job)
         return _detail(row) if row else None
 
@@ -304,119 +303,3 @@ def _statement(sql: str, *values: object) -> Work[None]:
         db.execute(sql, values)
 
     return work
-
-
-def _begin_or_extend(db: sqlite3.Connection, job: NewJob, name: str) -> None:
-    task = job.task
-    if job.may_continue:
-        db.execute("DELETE FROM conversations WHERE id = ? AND expires < ?", (name, job.created))
-    db.execute(
-        "INSERT INTO conversations (id, created, updated, expires, tool, project, client, tag, title) "
-        "VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, expires = excluded.expires",
-        (
-            name,
-            job.created,
-            job.created,
-            job.expires,
-            task.tool,
-            task.project or job.origin.cwd,
-            job.origin.client,
-            task.tag,
-            job.title,
-        ),
-    )
-
-
-def _insert(job: NewJob, *, by_tag: bool = True) -> Work[Submitted]:
-    task = job.task
-
-    def work(db: sqlite3.Connection) -> Submitted:
-        name = job.conversation
-        if by_tag and task.tag:
-            name = conversations.with_tag(db, task.project, task.tag) or name
-        cursor = db.execute(
-            "INSERT INTO jobs (id, key, tool, conversation, status, background, created, owner, attempt, "
-            "fingerprint, caller, task, models, total, title, keep_days) "
-            "VALUES (?,?,?,?,'processing',?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING",
-            (
-                job.id,
-                job.key,
-                task.tool,
-                name,
-                job.background,
-                job.created,
-                job.owner,
-                job.attempt,
-                job.fingerprint,
-                job.origin.dump(),
-                task.dump(),
-                strict_json.dumps(task.models),
-                len(task.models),
-                job.title,
-                job.keep_days,
-            ),
-        )
-        if not cursor.rowcount:
-            return Submitted(is_new=False, conversation=job.conversation)
-        if not task.stateless:
-            _begin_or_extend(db, job, name)
-        return Submitted(is_new=True, conversation=name)
-
-    return work
-
-
-def reinstate(job: NewJob) -> Work[None]:
-    """Put a running job back into a database that was rebuilt without it, or with an older state of it."""
-    insert = _insert(job, by_tag=False)
-
-    def work(db: sqlite3.Connection) -> None:
-        if not insert(db).is_new:
-            db.execute(
-                "UPDATE jobs SET status = 'processing', finished = NULL, error = NULL, owner = ?, attempt = ? "
-                "WHERE id = ? AND result IS NULL",
-                (job.owner, job.attempt, job.id),
-            )
-
-    return work
-
-
-def _completed(fence: Fence, end: JobCompleted) -> Work[None]:
-    def work(db: sqlite3.Connection) -> None:
-        count = conversations.add_turn(db, end.turn, fence)
-        result = strict_json.dumps(end.result(count).to_row())
-        _end(db, fence.job, end.status, result=result, completed=end.completed)
-        if end.usage:
-            usage.insert(db, end.usage)
-        if end.has_events:
-            replies.drop_text(db, fence.job)
-
-    return work
-
-
-def _stopped(fence: Fence, end: JobStopped) -> Work[None]:
-    """The text of unfinished calls stays in the events, unless the error has it."""
-
-    def work(db: sqlite3.Connection) -> None:
-        fencing.check(fence, db)
-        if turn := end.turn(replies.replies_by_key(db, fence.job)):
-            conversations.add_turn(db, turn, fence)
-        _end(db, fence.job, end.status, error=strict_json.dumps(end.error.as_dict()))
-        if end.error.partial or (isinstance(end.error, UpstreamError) and end.error.failed):
-            replies.drop_text(db, fence.job)
-
-    return work
-
-
-def _end(
-    db: sqlite3.Connection,
-    job: str,
-    status: Status,
-    *,
-    result: str | None = None,
-    error: str | None = None,
-    completed: int | None = None,
-) -> None:
-    db.execute(
-        "UPDATE jobs SET status = ?, finished = ?, result = ?, error = ?, completed = COALESCE(?, completed) WHERE id = ?",
-        (status, time.time(), result, error, completed, job),
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +10,9 @@ from counsel.engine.store.records import NewJob, Sharing
 from counsel.engine.store.sqlite import backups, upkeep
 from counsel.engine.store.sqlite.budgets import Budgets
 from counsel.engine.store.sqlite.conversations import Conversations
-from counsel.engine.store.sqlite.database import Database, Work
-from counsel.engine.store.sqlite.jobs import Jobs, reinstate
+from counsel.engine.store.sqlite.database import Database, Work, nothing
+from counsel.engine.store.sqlite.job_rows import reinstate
+from counsel.engine.store.sqlite.jobs import Jobs
 from counsel.engine.store.sqlite.replies import Replies
 from counsel.engine.store.sqlite.usage import Usage
 from counsel.errors import ConfigInvalid
@@ -54,7 +54,7 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
         return self.database.file.home.is_there() and self.database.is_at_path()
 
     async def flush(self) -> None:
-        await self.database.write(_nothing)
+        await self.database.write(nothing)
 
     def look(self) -> None:
         self.database.examine()
@@ -117,7 +117,3 @@ def _no_team(*_: object) -> ConfigInvalid:
         "People and sharing need a database that a team shares.",
         hint="Set COUNSEL_DATABASE to a PostgreSQL database (docs/use/team.md).",
     )
-
-
-def _nothing(_: sqlite3.Connection) -> None:
-    """The writer works in order, so everything queued before has been written."""
