@@ -36,7 +36,7 @@ def peer(name: str, source: str, base: str, home: Path) -> Peer:
         return Peer(name, ["node", str(CONVERSE), "--transport=stdio"], env, home)
     folder, _, python = source.partition("@")
     env |= {"PYTHONPATH": str(Path(folder).absolute()), "COUNSEL_HOME": str(home / "counsel")}
-    return Peer("counsel", [python or sys.executable, "-m", "counsel", "stdio"], env, home)
+    return Peer(name, [python or sys.executable, "-m", "counsel", "stdio"], env, home)
 
 
 async def calls(client: Client, count: int, at_once: int) -> None:

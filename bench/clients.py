@@ -25,12 +25,17 @@ class Peer:
     env: dict[str, str]
     home: Path
 
+    @property
+    def is_counsel(self) -> bool:
+        """This version or another one."""
+        return self.name != "converse"
+
     def chat(self, prompt: str, **more: Any) -> dict[str, Any]:
-        model = {"model": "gpt-5"} if self.name == "counsel" else {"models": ["gpt-5"]}
+        model = {"model": "gpt-5"} if self.is_counsel else {"models": ["gpt-5"]}
         return {"name": "chat", "arguments": {"prompt": prompt, **model, **more}}
 
     def consensus(self, models: list[str]) -> dict[str, Any]:
-        if self.name == "counsel":
+        if self.is_counsel:
             return {"name": "consensus", "arguments": {"prompt": "q", "models": models}}
         return {"name": "chat", "arguments": {"prompt": "q", "models": models, "mode": "consensus"}}
 
@@ -98,7 +103,7 @@ class Client:
 
 
 def daemon_pid(peer: Peer) -> int | None:
-    if peer.name != "counsel":
+    if not peer.is_counsel:
         return None
     command = [sys.executable, "-m", "counsel", "daemon", "status", "--json"]
     process = subprocess.run(command, env=peer.env, capture_output=True, text=True, check=False)
@@ -109,7 +114,7 @@ def daemon_pid(peer: Peer) -> int | None:
 
 
 def stop_daemon(peer: Peer) -> None:
-    if peer.name == "counsel":
+    if peer.is_counsel:
         command = [sys.executable, "-m", "counsel", "daemon", "stop"]
         subprocess.run(command, env=peer.env, capture_output=True, check=False)
 
@@ -144,7 +149,7 @@ class HttpClient:
         began = time.perf_counter()
         port = free_port()
         self.url = f"http://127.0.0.1:{port}/mcp"
-        is_counsel = self.peer.name == "counsel"
+        is_counsel = self.peer.is_counsel
         command = (
             [sys.executable, "-m", "counsel", "serve", "--port", str(port)]
             if is_counsel

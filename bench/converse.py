@@ -1,8 +1,9 @@
 """counsel against converse-mcp-server: start, one call, load, consensus, jobs and memory, as ratios in one run.
 
-`python -m bench.converse [--converse FOLDER] [MEASURE …]`: FOLDER has `node_modules/converse-mcp-server` (default
-.cache/bench/converse, where `make bench` installs it). Each number is the median of interleaved rounds. The machine
-should be idle.
+`python -m bench.converse [--converse FOLDER] [--before SOURCE] [MEASURE …]`: FOLDER has
+`node_modules/converse-mcp-server` (default .cache/bench/converse, where `make bench` installs it), SOURCE the package
+`counsel` of another commit, which is measured in the same run. Each number is the median of interleaved rounds. The
+machine should be idle.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from bench.clients import KEY, ROOT, Client, HttpClient, Peer, cpu, daemon_pid, rss, stop_daemon
@@ -113,7 +114,7 @@ async def memory(peer: Peer, _: str) -> dict[str, float]:
     before = rss(big_server)
     await big.call(peer.consensus(["gpt-5", "gpt-5-mini", "gpt-5-nano"]))
     growth = rss(big_server) - before
-    front = rss(big.process.pid) if peer.name == "counsel" else float("nan")
+    front = rss(big.process.pid) if peer.is_counsel else float("nan")
     await big.stop()
     return {
         "RSS of the server after a call (MiB)": start,
@@ -124,7 +125,7 @@ async def memory(peer: Peer, _: str) -> dict[str, float]:
 
 async def jobs(peer: Peer, _: str) -> dict[str, float]:
     """Time to list the 10 newest of 10,000 (counsel) or 1,000 (converse) jobs."""
-    count = 10_000 if peer.name == "counsel" else 1_000
+    count = 10_000 if peer.is_counsel else 1_000
     client = Client(peer)
     await client.start()
     limit = asyncio.Semaphore(64)
@@ -144,7 +145,7 @@ async def jobs(peer: Peer, _: str) -> dict[str, float]:
 
 
 async def load_http(peer: Peer, _: str) -> dict[str, float]:
-    if peer.name == "counsel":
+    if peer.is_counsel:
         stop_daemon(peer)
     results = await under_load(HttpClient(with_delay(peer, "d50")))
     return {f"HTTP: {name}": value for name, value in results.items()}
@@ -152,7 +153,7 @@ async def load_http(peer: Peer, _: str) -> dict[str, float]:
 
 async def call_http(peer: Peer, _: str) -> dict[str, float]:
     """From spawn to the first answer of `/health`, then single calls on one connection."""
-    if peer.name == "counsel":
+    if peer.is_counsel:
         stop_daemon(peer)
     client = HttpClient(peer)
     took = await client.start()
@@ -172,6 +173,18 @@ async def call_http(peer: Peer, _: str) -> dict[str, float]:
         "HTTP: one call, upstream 0 ms (ms)": statistics.median(times[30:]) * 1000,
         "HTTP: CPU of one call after another (ms)": used / 300 * 1000,
     }
+
+
+def measured(converse: Path, before: Path | None, env: dict[str, str], scratch: Path) -> Iterator[Peer]:
+    command = [sys.executable, "-m", "counsel", "stdio"]
+    yield Peer("counsel", command, {**env, "COUNSEL_HOME": str(scratch / "counsel")}, scratch)
+    if before is not None:
+        source = {"PYTHONPATH": str(before.absolute()), "COUNSEL_HOME": str(scratch / "before")}
+        yield Peer("before", command, env | source, scratch)
+    folder = converse / "node_modules"
+    if (folder / "converse-mcp-server").exists():
+        entry = folder / ".bin" / "converse-mcp-server"
+        yield Peer("converse", ["node", str(entry), "--transport=stdio"], env, scratch)
 
 
 def with_delay(peer: Peer, path: str) -> Peer:
@@ -209,7 +222,7 @@ MEASURES: dict[str, tuple[Measure, int]] = {
 }
 
 
-async def main(converse: Path, measures: list[str]) -> None:
+async def main(converse: Path, before: Path | None, measures: list[str]) -> None:
     upstream = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
         [sys.executable, str(ROOT / "bench" / "upstream.py")], stdout=subprocess.PIPE, text=True
     )
@@ -223,12 +236,7 @@ async def main(converse: Path, measures: list[str]) -> None:
         "OPENAI_BASE_URL": base,
         "LOG_LEVEL": "error",  # both log as little as possible
     }
-    counsel_env = {**common, "COUNSEL_HOME": str(scratch / "counsel")}
-    script = converse / "node_modules" / "converse-mcp-server"
-    peers = [Peer("counsel", [sys.executable, "-m", "counsel", "stdio"], counsel_env, scratch)]
-    if script.exists():
-        entry = converse / "node_modules" / ".bin" / "converse-mcp-server"
-        peers.append(Peer("converse", ["node", str(entry), "--transport=stdio"], common, scratch))
+    peers = list(measured(converse, before, common, scratch))
     results: dict[str, dict[str, list[float]]] = {}
     try:
         for name in measures:
@@ -238,7 +246,8 @@ async def main(converse: Path, measures: list[str]) -> None:
                     for label, value in (await measure(peer, name)).items():
                         results.setdefault(label, {}).setdefault(peer.name, []).append(value)
     finally:
-        stop_daemon(peers[0])
+        for peer in peers:
+            stop_daemon(peer)
         upstream.terminate()
         upstream.wait()
         shutil.rmtree(scratch, ignore_errors=True)
@@ -246,20 +255,23 @@ async def main(converse: Path, measures: list[str]) -> None:
 
 
 def show(results: dict[str, dict[str, list[float]]]) -> None:
-    print(f"{'':66}{'counsel':>10}{'converse':>10}{'ratio':>8}  target")
+    others = [name for name in ("converse", "before") if any(name in by_peer for by_peer in results.values())]
+    heads = "".join(f"{name:>10}   ratio" for name in others)
+    print(f"{'':66}{'counsel':>10}{heads}  target")
     for label, by_peer in results.items():
-        ours = statistics.median(by_peer["counsel"])
-        theirs = statistics.median(by_peer["converse"]) if "converse" in by_peer else float("nan")
+        medians = {name: statistics.median(values) for name, values in by_peer.items()}
+        columns = "".join(
+            f"{medians[name]:10.2f}{medians['counsel'] / medians[name]:8.2f}" for name in others
+        )
         target = TARGETS.get(label)
         sign = "≥" if "calls/s" in label else "≤"
-        print(
-            f"{label:66}{ours:10.2f}{theirs:10.2f}{ours / theirs:8.2f}  {f'{sign} {target}' if target else ''}"
-        )
+        print(f"{label:66}{medians['counsel']:10.2f}{columns}  {f'{sign} {target}' if target else ''}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--converse", type=Path, default=ROOT / ".cache" / "bench" / "converse")
+    parser.add_argument("--before", type=Path)
     parser.add_argument("measures", nargs="*", default=list(MEASURES), help=f"one of {', '.join(MEASURES)}")
     arguments = parser.parse_args()
-    asyncio.run(main(arguments.converse, arguments.measures))
+    asyncio.run(main(arguments.converse, arguments.before, arguments.measures))
