@@ -216,7 +216,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether a command line that could not be parsed has `--json`."""
+    """Whether a command line that could not be parsed contains `--json`."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     return "--json" in options
 

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @contextmanager
-def reading() -> Iterator[Archive]:
+def open_for_reading() -> Iterator[Archive]:
     """Open the archive of this user's home; `run` runs its coroutines."""
     from counsel.engine.history.archive import Archive
     from counsel.engine.store import open_store

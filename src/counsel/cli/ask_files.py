@@ -65,7 +65,7 @@ def report(left_out: Iterable[LeftOut], folder: Path) -> None:
 
 
 def is_path(text: str, cwd: Path) -> bool:
-    """Whether a word of the command line names something that `-f` accepts, and is not a question."""
+    """Whether a word of the command line is a path or pattern that `-f` accepts, rather than a question."""
     name = files.without_range(text)
     if not name.strip() or len(name) > 4096 or "\0" in name:
         return False

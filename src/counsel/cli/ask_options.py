@@ -319,7 +319,7 @@ def _print_accepted(job: Accepted, *, as_json: bool) -> None:
 
 @contextlib.asynccontextmanager
 async def job(engine: Engine, job_id: str) -> AsyncIterator[str]:
-    """Stop the job if this command is stopped. The last line then says what is kept."""
+    """Stop the job if this command is stopped. The last line then says which answers are kept."""
     try:
         yield job_id
     except (

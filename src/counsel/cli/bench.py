@@ -73,7 +73,7 @@ def council(
 ) -> None:
     """Compare one model, a vote, refinement and a judge.
 
-    FILE has questions with known answers, one JSON object per line: {"question": "…", "choices": ["…", "…"],
+    FILE contains questions with known answers, one JSON object per line: {"question": "…", "choices": ["…", "…"],
     "answer": "…"}. Every question is asked once; all ways are scored on the same answers.
 
     counsel bench council questions.jsonl -m gpt-latest,opus-latest,gemini-latest --judge auto --max-cost 5
@@ -124,7 +124,7 @@ async def _ask(
 
 
 class _Progress:
-    """Collects the results and prints one line on stderr for each."""
+    """Collects the results and prints one line on stderr for each question."""
 
     def __init__(self, trials: list[Trial], total: int, records: Records | None) -> None:
         self._trials, self._total, self._records = trials, total, records

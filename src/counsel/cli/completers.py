@@ -37,7 +37,7 @@ def _item(value: str, help_: str | None = None) -> CompletionItem:
 
 
 def _quietly(candidates: Callable[[str], Iterable[CompletionItem]]) -> Completer:
-    """A file that cannot be read yields no candidates: the shell has no place for an error."""
+    """A file that cannot be read yields no candidates: the shell cannot show an error here."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         with contextlib.suppress(CounselError, OSError, ValueError):
@@ -101,7 +101,7 @@ def _lookup() -> Iterator[Lookup]:
 
 
 def _ids(incomplete: str, entries: Iterable[Entry]) -> Iterator[CompletionItem]:
-    """Short ids, as lists show them; full ids once the word begins like one."""
+    """Short ids, as lists show them; full ids once the word begins like a full id."""
     from counsel.cli import ids
 
     if LAST.startswith(incomplete):

@@ -1,4 +1,4 @@
-"""Questions to the person before something changes."""
+"""Asks for confirmation before something changes."""
 
 from __future__ import annotations
 

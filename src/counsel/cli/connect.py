@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def engine(
-    caller: Caller, *, standalone: bool = False, continues: bool = False
+    caller: Caller, *, standalone: bool = False, resume_jobs: bool = False
 ) -> AsyncIterator[Engine]:
     """Connect to an engine.
 
-    `continues`: it also continues this caller's interrupted jobs, as the daemon always does.
+    `resume_jobs`: a standalone engine continues this caller's interrupted jobs, as the daemon always does.
     """
     if standalone:
         from counsel import logs
@@ -34,7 +34,7 @@ async def engine(
 
         logs.setup(caller.settings, stderr=caller.settings.log_level == "debug")
         local = (await open_engine(caller.settings.home, takes_jobs=False)).for_machine()
-        if continues:
+        if resume_jobs:
             local.register_caller(caller)
         try:
             yield local

@@ -59,7 +59,7 @@ class Board:
         self._answered: set[str] = set()  # slots with an answer in this round
 
     def add(self, event: JobEvent) -> bool:
-        """Return whether a person without a live screen should read the change."""
+        """Apply the event. Return whether to print the change as a line where there is no live board."""
         is_news = isinstance(event, ModelStarted | Restarted | ModelFinished | ModelFailed)
         if isinstance(event, PhaseStarted):
             self._answered.clear()
@@ -85,7 +85,7 @@ class Board:
         return is_news
 
     def text(self, slot: str) -> str:
-        """The end of the model's text; of a judge's JSON, without lines that are only an answer's letter."""
+        """The end of the model's text. Lines of a judge's JSON that contain only an answer's letter are left out."""
         text = self._texts.of(slot).text()
         return _LETTERS.sub("", text) if self.columns[slot].phase.startswith(_PHASES["verdict"]) else text
 

@@ -18,7 +18,7 @@ _HEADING = "## First answers"
 
 
 class Change(NamedTuple):
-    """A part of two texts; without a colour, both texts have it."""
+    """Words that were removed (red), added (green) or kept (no colour)."""
 
     text: str
     colour: str = ""

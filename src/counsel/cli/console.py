@@ -66,7 +66,7 @@ async def _keep_open(engine: RemoteEngine, caller: Caller, access: OpenConsole) 
     while True:
         await engine.console_hold(caller, access["port"], report_restart)
         access = await engine.console_open(caller)
-        output.message("The port is taken; the console moved.")
+        output.message("The port is in use by another program; the console has a new address.")
         _show(access, caller, browser=False, as_json=False)
 
 

@@ -39,7 +39,7 @@ def _limit(command: Callable[..., object]) -> Callable[..., object]:
 @json_option
 def list_(limit: int, as_json: bool) -> None:
     """List the newest conversations."""
-    with archive.reading() as history:
+    with archive.open_for_reading() as history:
         _print(archive.run(history.conversations(limit)), as_json=as_json)
 
 
@@ -49,7 +49,7 @@ def list_(limit: int, as_json: bool) -> None:
 @json_option
 def search(words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """List conversations that contain all WORDS."""
-    with archive.reading() as history:
+    with archive.open_for_reading() as history:
         _print(archive.run(history.search(" ".join(words), limit)), as_json=as_json)
 
 
@@ -82,7 +82,7 @@ def _print(listing: ConversationList, *, as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show a whole conversation."""
     name = ids.conversation(name, user.caller())
-    with archive.reading() as history:
+    with archive.open_for_reading() as history:
         conversation = archive.run(history.show(name))
     if as_json:
         output.document(conversation)

@@ -16,7 +16,7 @@ database_option = click.option(
 
 
 def use_database(url: str | None) -> None:
-    """Make it this process's setting; it overrides the environment and the files."""
+    """Make the URL this process's database setting. It overrides the environment and the files."""
     if url is None:
         return
     if _has_password(url):

@@ -1,8 +1,8 @@
 """Ids as people type them: a unique beginning, with or without `job_`, or `last`. Every command resolves them here.
 
-Agents and programs pass full ids, which cannot be guessed; only a person's command line accepts less. Ids are read from
-the database itself: that is fast, and starts nothing. An id that it lacks (a daemon that works without a disk) is
-looked up among the engine's newest jobs.
+Agents and programs pass full ids, which cannot be guessed; only a person's command line accepts less. Ids are read
+directly from the database: that is fast, and starts nothing. An id that is not there, for example because the disk is
+full and the daemon works in memory, is looked up among the engine's newest jobs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LAST = completers.LAST
 SHORT = 8  # characters of an id in lists
 SAFE = 4  # characters of an id that a command needs before it changes something
 _KINDS = ("conv_", "consensus_", "ask_", "review_")
-_WORD = "review_"  # also an English word, with which people's own names may begin
+_REVIEW = "review_"  # a name that a person chooses may begin with this word, too
 _GENERATED = re.compile(r"(?:job|conv|consensus|ask|review)_([0-9a-f]{8}-[0-9a-f-]{27})")
 _BEGINNING = re.compile(r"(?:(?:job|conv|consensus|ask|review)_)?[0-9a-f][0-9a-f-]*", re.IGNORECASE)
 _MOST_LISTED = 10
@@ -71,7 +71,7 @@ def lookup(caller: Caller) -> Iterator[Lookup]:
 
 
 def project(caller: Caller) -> str:
-    """The repository or folder whose conversations `last` means."""
+    """The repository or folder to whose conversations `last` refers."""
     return str(paths.up_to_root(caller.cwd.resolve())[-1])
 
 
@@ -79,7 +79,7 @@ def project(caller: Caller) -> str:
 
 
 async def job(engine: Engine, name: str, caller: Caller, *, changes: bool = False) -> str:
-    """The id of a job, or of a conversation that stands for its job. `changes` requires `SAFE` characters."""
+    """The id of a job; a conversation's id stands for its job. `changes` requires `SAFE` characters."""
     _check(name, "job")
     if name == LAST:
         return await _last_job(engine, caller, in_folder=changes)
@@ -126,7 +126,7 @@ async def _last_job(engine: Engine, caller: Caller, *, in_folder: bool) -> str:
 
 
 def _jobs(ids: Lookup, name: str) -> list[Entry]:
-    """By a job's id or its conversation's; a conversation counts once, with any of its jobs."""
+    """Jobs by their own id or their conversation's. Each conversation counts once, with any of its jobs."""
     matches = {entry.id: entry for prefix in _prefixes(name, ("job_",)) for entry in ids.jobs(prefix)}
     conversation_ids = {entry.conversation for entry in matches.values()}
     for entry in _conversations(ids, name):
@@ -252,7 +252,7 @@ def _last_conversation(ids: Lookup, caller: Caller) -> Entry:
 
 def _conversations(ids: Lookup, name: str) -> list[Entry]:
     entries = {entry.id: entry for prefix in _prefixes(name, _KINDS) for entry in ids.conversations(prefix)}
-    if _WORD.startswith(
+    if _REVIEW.startswith(
         name
     ):  # `rev` may begin a name that the user chose; it does not match generated ids of reviews
         return [entry for entry in entries.values() if not _GENERATED.fullmatch(entry.id)]
@@ -286,7 +286,7 @@ def _without_kind(name: str) -> str:
 
 def _prefixes(name: str, kinds: Sequence[str]) -> Iterator[str]:
     """Prefixes of matching ids: the text itself, and each kind followed by it if it could begin a UUID."""
-    starts = [start for start in ("job_", *_KINDS) if start != _WORD or name == _WORD]
+    starts = [start for start in ("job_", *_KINDS) if start != _REVIEW or name == _REVIEW]
     if any(start.startswith(name) for start in starts) and not _BEGINNING.fullmatch(name):
         return  # `conv_` alone matches nothing
     yield name

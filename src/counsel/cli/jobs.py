@@ -111,7 +111,7 @@ async def _show_current(name: str, caller: Caller, *, history: bool, standalone:
 async def _show_until_end(
     name: str | None, caller: Caller, *, history: bool, stream: bool, standalone: bool, as_json: bool
 ) -> None:
-    async with connect.engine(caller, standalone=standalone, continues=True) as engine:
+    async with connect.engine(caller, standalone=standalone, resume_jobs=True) as engine:
         if name is None:
             job_id = await ids.newest_job(engine, caller)
         else:
@@ -327,5 +327,5 @@ def _outcome(outcome: Cancellation, member: str) -> str:
     if outcome.cancelled_at:
         return f"Stopped {outcome.job_id}."
     if outcome.status == "processing":
-        return f"Asked the process that runs {outcome.job_id} to stop it; it has not answered yet."
+        return f"Asked the process that runs {outcome.job_id} to stop it; no reply yet."
     return f"Nothing to stop: {outcome.job_id} is {STATES.get(outcome.status, outcome.status)}."

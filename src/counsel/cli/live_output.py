@@ -66,7 +66,7 @@ class LiveAnswer:
 
     def __init__(self, *, stream: bool = False, plain: bool = False, live: bool = True) -> None:
         self._live = stream or (live and sys.stdout.isatty())
-        self._written = TextBuffer()  # since the last mark
+        self._written = TextBuffer()  # since text was last discarded
         self._progress: Progress
         self._writer: Writer
         if output.can_render() and not plain:
@@ -199,7 +199,7 @@ class RenderedAnswer(LiveProgress):
 
     def collapse(self, line: Row) -> None:
         if self._stream is None:
-            super().collapse(line)  # inside an answer it would look like a part of it
+            super().collapse(line)  # inside an answer, the line would look like part of the answer
 
     def draw(self) -> None:
         finished, live = self._frame()

@@ -127,7 +127,7 @@ def _aliases(catalog: Catalog, text: Sequence[str]) -> dict[str, str]:
 def _model_of(catalog: Catalog, name: str) -> Model | None:
     try:
         return catalog.lookup(name)
-    except CounselError:  # a bad alias; the catalog's problems have it
+    except CounselError:  # a bad alias: one of the catalog's problems
         return None
 
 

@@ -72,9 +72,9 @@ def rows(screen_rows: Iterable[Row]) -> None:
     sys.stdout.flush()
 
 
-def turn(head: str, text: str, *, rendered: bool) -> None:
-    """Print one message of a conversation below its head; if `rendered`, as Markdown on a terminal."""
-    answer(f"{head}\n")
+def turn(heading: str, text: str, *, rendered: bool) -> None:
+    """Print one message of a conversation below its heading; if `rendered`, as Markdown on a terminal."""
+    answer(f"{heading}\n")
     if rendered and can_render():
         whole_answer(text)
         answer("\n")

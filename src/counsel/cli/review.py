@@ -64,7 +64,7 @@ FAILED = 3  # exit code: there was no review
     "--cwd",
     type=click.Path(exists=True, file_okay=False),
     metavar="DIR",
-    help="Review this repository; a folder in it is enough.",
+    help="Review the repository that contains this folder.",
 )
 @ask_options.quiet
 @connect.standalone_option

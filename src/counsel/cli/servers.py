@@ -303,7 +303,7 @@ def check(
     """Connect to servers as their agents would, and list their tools.
 
     Servers from a repository's own files start only by NAME or with --scope project, and only in a folder that
-    an agent was told to trust. In other folders the user's own servers start in an empty folder.
+    an agent was told to trust. If no agent trusts the folder, your own servers start in an empty folder instead.
     """
     from counsel.cli import servers_check
 

@@ -66,7 +66,7 @@ def _cell(row: ListedServer) -> str:
 
 
 def _print_waiting(listing: Listing) -> None:
-    """What these words mean."""
+    """Explain `untrusted` and `pending`, if the table contains them."""
     waiting = {(row.agent, row.waits_for) for row in listing.servers if row.waits_for and row.enabled}
     for agent, waits_for in sorted(waiting):
         output.message(f"{_WORDS[waits_for]}: {FORMATS[agent].waiting[waits_for]}")

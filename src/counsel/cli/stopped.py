@@ -1,4 +1,4 @@
-"""What is kept of a job that was stopped with Ctrl-C or by closing the window."""
+"""Which answers remain when Ctrl-C or a closed window stops a job."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from counsel.text import counted
 
 
 class Stopped(Exception):
-    """The person stopped the command, and a message has said what is kept of its job."""
+    """The person stopped the command, and a message has told them which answers are kept."""
 
 
 def summary(job: JobStatus) -> str:
-    """The line that says what is kept, with the command that shows it."""
+    """One line: which answers are kept, and the command that shows them."""
     from counsel.cli import ids  # few jobs are stopped
 
     outcome = _kept_text(job)

@@ -41,7 +41,7 @@ def _seconds(_ctx: click.Context, _param: click.Parameter, value: str) -> int:
 @json_option
 def usage(since: int, by: By, as_json: bool) -> None:
     """Show calls, tokens, cost, errors and response times."""
-    with archive.reading() as records:
+    with archive.open_for_reading() as records:
         summary = archive.run(records.usage(time.time() - since, by, local=not as_json))
         budgets = archive.run(records.budgets(user.caller().settings))
     if as_json:
