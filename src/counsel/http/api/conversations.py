@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HasArchive(Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     archive: Archive
     store: Store

@@ -28,7 +28,7 @@ async def show(call: ApiCall) -> object:
 
 
 async def install(call: ApiCall) -> object:
-    """Start the download, or the model if it is present. Answer with its state; the page polls for the progress."""
+    """Start the download, or the model if it is already downloaded. Return the state; the page polls for progress."""
     _start(call)
     return await asyncio.to_thread(call.context.embedded.status)
 
@@ -50,7 +50,7 @@ def _end_with_server(call: ApiCall) -> None:
 
 
 def resume(call: ApiCall) -> None:
-    """Continue interrupted jobs, once per server process: the model has a new address after each start."""
+    """Continue the model's interrupted jobs, once per server process: its address changes with each start."""
     if not call.context.resume_tasks and call.context.embedded.is_present:
         call.context.resume_tasks.append(asyncio.ensure_future(_resume(call)))
 

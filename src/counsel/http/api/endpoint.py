@@ -49,10 +49,10 @@ FRESH = {"cache-control": "no-store"}
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 CLIENT = "http"  # the caller's name in jobs and usage records
 
-# The provider's refusal of a key (AUTHENTICATION_FAILED) is not 401, which says that the API's own token is wrong.
+# AUTHENTICATION_FAILED (the provider refused its key) is not 401: that would mean that this API's token is wrong.
 STATUS = {
     "INVALID_ARGUMENT": 400,
-    "BUDGET_EXCEEDED": 402,  # not 429, after which clients try again by themselves
+    "BUDGET_EXCEEDED": 402,  # not 429, which clients retry by themselves
     "FILE_NOT_ALLOWED": 403,
     "NOT_PERMITTED": 403,
     "NOT_FOUND": 404,
@@ -132,7 +132,7 @@ class ApiRoute:
     headers: tuple[Parameter, ...] = ()  # the handler reads them
     answers: Mapping[int, Shape | Events | Binary] = field(default_factory=dict)  # by status
     largest: int = LARGEST_BODY  # bytes of the body
-    team: TeamUse = "refused"  # what it is on a team's server
+    team: TeamUse = "refused"  # who may use the route on a team's server
 
 
 # ── one request ──────────────────────────────────────────────────────────────────────────────────────
@@ -242,7 +242,7 @@ def _parts(reply: Reply) -> tuple[object, int, Mapping[str, str]]:
 
 
 def respond(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Encode as JSON, not with Starlette's encoder: a file's name may contain bytes that are not text."""
+    """Encode JSON without Starlette's encoder, which fails on file names that are not valid UTF-8."""
     return Response(
         encode_line(value), status, headers={**FRESH, **(headers or {})}, media_type="application/json"
     )

@@ -1,9 +1,9 @@
 """Resumes a job's events exactly where a client stopped reading, with no word missing or repeated.
 
-The `id` of each event is a cursor: the last event that the client has, and how much of each model's text. Text has no
-event numbers of its own, since every few characters would need one. `17~0.answer.120.9f3a11bc` means: all events up to
-17, and 120 characters (with this CRC-32) of model 0 in its phase `answer`. A number alone is the cursor of a client
-that has no text.
+The `id` of each event is a cursor: the number of the last event that the client has, and how much it has of each
+model's text. Text has no event numbers of its own, since every few characters would need one. For example,
+`17~0.answer.120.9f3a11bc` means: all events up to 17, and 120 characters (with this CRC-32) of model 0 in its phase
+`answer`. A number alone is the cursor of a client that has no text.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _crc(text: str, before: int = 0) -> int:
 
 
 class Cursor:
-    """What a client has of a job's events."""
+    """How much of a job's events a client has."""
 
     def __init__(self, seq: int = 0, texts: dict[str, Position] | None = None) -> None:
         self.seq = seq
@@ -120,10 +120,10 @@ async def resumed(events: AsyncIterator[JobEvent], cursor: Cursor) -> AsyncItera
 
 
 class _Reader:
-    """Drops what the client has.
+    """Drops the events and the text that the client already has.
 
     Until the replay passes the cursor, texts are only collected: the client may have more of a text than the events
-    before the cursor contain, and some of it may have been discarded later.
+    before the cursor contain, and part of that text may have been discarded later.
     """
 
     def __init__(self, cursor: Cursor) -> None:

@@ -28,7 +28,7 @@ LARGEST_BATCH = 256 * 1024  # characters that may wait for the client before rea
 
 
 class HasChanges(HasEvents, Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     def job_changes(self, newest: int) -> AsyncIterator[JobChanges]: ...
 
@@ -55,7 +55,7 @@ def _cursors(values: list[str]) -> dict[str, Cursor]:
     if len(cursors) > MOST_JOBS:
         raise InvalidArgument(
             f"One stream follows at most {MOST_JOBS} jobs, not {len(cursors)}.",
-            hint="Follow the others through a second stream.",
+            hint="Open a second stream for the others.",
         )
     return cursors
 
@@ -63,7 +63,7 @@ def _cursors(values: list[str]) -> dict[str, Cursor]:
 async def stream(
     engine: HasChanges, cursors: dict[str, Cursor], closing: asyncio.Event, *, jobs: bool
 ) -> AsyncIterator[str]:
-    """Ends when all jobs have ended and `jobs` is not set, when the server stops, or when reading fails."""
+    """Stream until the server stops, reading fails or, without `jobs`, all followed jobs have ended."""
     batch = _Batch()
     readers = [_read_job(engine, job, cursor, batch) for job, cursor in cursors.items()]
     if jobs:
@@ -89,7 +89,7 @@ def _failed(tasks: Iterable[asyncio.Future[bool]]) -> bool:
 
 
 async def _succeeds(reader: Coroutine[object, object, None]) -> bool:
-    """Run the reader. False: it failed, and the client is cut off and reconnects with its cursors."""
+    """Run the reader. If it fails, return False: the stream then ends, and the client reconnects with its cursors."""
     try:
         await reader
     except Exception:
@@ -141,7 +141,7 @@ class _Batch:
         self._news.set()
 
     async def take(self) -> str:
-        """Return the waiting messages, a comment after a silence, or "" if it was woken without any."""
+        """Return the waiting messages; after a silence, a comment; after a wake-up without messages, ""."""
         try:
             async with asyncio.timeout(KEEPALIVE):
                 await self._news.wait()

@@ -61,7 +61,7 @@ _SHARED = re.compile(rf"{PATH}/([0-9a-f]{{32}})/[^/{{]*").match
 
 
 class HasUploads(Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     @property
     def uploads(self) -> Uploads | None: ...
@@ -87,7 +87,7 @@ async def _add_to_database(call: ApiCall, store: Uploads, limit: int) -> dict[st
 
 
 async def local_paths(engine: Engine, caller: Caller, paths: list[str], copies: dict[str, str]) -> list[str]:
-    """Return the paths, those of files in the database replaced by paths of copies on this server.
+    """Return the paths. Those of files in the database are replaced by the paths of copies on this server.
 
     Adds to `copies`: each copy's path, with the one that the client knows.
     """
@@ -133,7 +133,7 @@ def _with_client_paths(value: Any, copies: Mapping[str, str]) -> Any:
 
 
 async def _receive(call: ApiCall, upload: uploads.Upload, limit: int) -> int:
-    """Store no more than the limit, but read the rest too: a client that is still sending does not read an answer."""
+    """Store no more than the limit, but read the rest, too: a client does not read the response while it is sending."""
     size, buffer = 0, bytearray()
     async for part in call.request.stream():
         size += len(part)

@@ -26,7 +26,7 @@ def _store(data: bytes, project: Path, settings: Settings) -> object:
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
-    """Keep no more than the limit, but read the rest too: a client that is still sending does not read an answer."""
+    """Keep no more than the limit, but read the rest, too: a client does not read the response while it is sending."""
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():

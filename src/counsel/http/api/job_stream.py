@@ -39,8 +39,8 @@ def response(
 
 
 async def stream(events: AsyncIterator[EventWithId], closing: asyncio.Event) -> AsyncIterator[str]:
-    """Send each event as one message, with keepalive comments: proxies keep the connection open, and a client that has
-    gone is noticed.
+    """Send each event as one message, with keepalive comments: proxies keep the connection open, and the server
+    notices when the client has gone.
     """
     reader = _EventReader(events)
     shutdown = asyncio.ensure_future(closing.wait())
@@ -57,7 +57,7 @@ async def stream(events: AsyncIterator[EventWithId], closing: asyncio.Event) -> 
 
 
 class _EventReader:
-    """Reads events in one task for the whole stream: a task and a timer for every event cost more than the event."""
+    """Reads all events in one task: a task and a timer for each event would cost more than the event."""
 
     def __init__(self, events: AsyncIterator[EventWithId]) -> None:
         self.news = asyncio.Event()

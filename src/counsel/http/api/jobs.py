@@ -24,7 +24,7 @@ _CANCEL = Checker(
 
 
 class JobArchive(Engine, Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     async def jobs(
         self, limit: int, job_filter: JobFilter, cursor: str | None = None
@@ -58,7 +58,7 @@ async def show(call: ApiCall) -> object:
 
 
 async def events(call: ApiCall) -> object:
-    """A client that lost the connection continues with `Last-Event-ID`, or with `?after=` if it cannot set headers."""
+    """Stream a job's events. A client that reconnects sends `Last-Event-ID`, or `?after=` if it cannot set headers."""
     job = (await call.engine.status(call.name)).job_id
     last = call.request.headers.get("last-event-id") or ""
     cursor = (
@@ -72,7 +72,7 @@ async def timeline(call: ApiCall) -> object:
 
 
 async def cancel(call: ApiCall) -> object:
-    # The body has "", which the checker drops: it must not stop the whole job.
+    # The checker drops an empty name. Fall back to the raw body, or the whole job would be stopped.
     member = _CANCEL.check(call.body).get("member", call.body.get("member"))
     return (await call.engine.cancel(call.name, None if member is None else str(member))).content
 

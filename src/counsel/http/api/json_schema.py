@@ -79,7 +79,7 @@ class Schemas:
 
 
 def _is_required(kind: Any, name: str, hint: object) -> bool:
-    """Not `__required_keys__`: annotations are strings here, and Python 3.11 does not look into them."""
+    """Without `__required_keys__`: annotations are strings here, which Python 3.11 does not evaluate for it."""
     if get_origin(hint) in {NotRequired, Required}:
         return get_origin(hint) is Required
     if dataclasses.is_dataclass(kind):

@@ -38,14 +38,17 @@ IDEMPOTENCY = Parameter(
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
 )
 _DESCRIPTIONS: dict[str, Schema] = {
-    "system": {**RULES["system"], "description": "Instead of counsel's own system prompt."},
+    "system": {**RULES["system"], "description": "A system prompt that replaces counsel's own."},
     "check_models": {
         **RULES["check_models"],
         "default": False,
-        "description": "Refuse the question, before any model is asked, if one of them is unknown or cannot be asked; "
-        "`failed` of the error says which and why. Default: the others are asked.",
+        "description": "Refuse the question, before any model is asked, if one of the models is unknown or cannot be "
+        "asked; the error's field `failed` says which and why. Default: ask the others.",
     },
-    "schema": {**RULES["schema"], "description": "A JSON Schema that the answer must match; it is checked."},
+    "schema": {
+        **RULES["schema"],
+        "description": "A JSON Schema that the answer must match; the answer is checked.",
+    },
 }
 _EXTRA: dict[str, Schema] = {
     "tools": {**RULES["tools"], "description": "MCP servers of the user's agents that the model may use."},
@@ -103,8 +106,11 @@ def _review_schema() -> Schema:
             "description": "The change to review, as a unified diff. Secrets in it are not sent.",
         },
         "models": {**schemas["models"], "default": ["auto"]},
-        "prompt": {**RULES["prompt"], "description": "What to look at especially."},
-        "about": {**RULES["about"], "description": "What was compared, for readers of the review."},
+        "prompt": {**RULES["prompt"], "description": "What the reviewers should focus on."},
+        "about": {
+            **RULES["about"],
+            "description": "A short description of the change, for readers of the review.",
+        },
         **{name: schemas.get(name, RULES[name]) for name in _REVIEW_ARGUMENTS},
         "mode": _EXTRA["mode"],
         "project": _EXTRA["project"],
@@ -202,7 +208,7 @@ def _digest(data: bytes) -> str:
 
 
 class HasKeys(Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     async def keys_like(self, prefix: str) -> list[str]: ...
 

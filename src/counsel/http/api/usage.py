@@ -17,7 +17,7 @@ MOST_BUCKETS = 500
 
 
 class UsageRecords(Protocol):
-    """An engine that has the usage records itself, not the client of one over a socket."""
+    """An engine with direct access to the usage records, not a client of one over a socket."""
 
     async def usage(self, since: float, by: By) -> UsageSummary: ...
 

@@ -13,7 +13,7 @@ from counsel.results.review import Verdict as CheckVerdict
 
 
 class Failure(TypedDict):
-    """The answer to every failed request. Some codes have more fields: docs/use/errors.md."""
+    """The response to every failed request. Some codes come with more fields: docs/use/errors.md."""
 
     error: Annotated[str, "What happened."]
     code: Annotated[str, "For programs; docs/use/errors.md lists them."]
@@ -35,7 +35,7 @@ class Usage(TypedDict):
     input_tokens: int
     output_tokens: int
     total_tokens: int
-    estimated: NotRequired[Annotated[bool, "A part is an estimate: the provider reported none."]]
+    estimated: NotRequired[Annotated[bool, "Some numbers are estimates, because the provider reported none."]]
     reasoning_tokens: NotRequired[int]
     cache_creation_input_tokens: NotRequired[int]
     cache_read_input_tokens: NotRequired[int]
@@ -80,7 +80,7 @@ class AnswerMetadata(TypedDict):
     cost_usd: Annotated[float | None, "null: no price is known."]
     response_time_ms: int | None
     finish_reason: str
-    answered_by: NotRequired[Annotated[str, "If the vendor reports another model: its name."]]
+    answered_by: NotRequired[Annotated[str, "The model that the vendor reports, if it is a different one."]]
     settings_left_out: NotRequired[Annotated[list[str], "Settings that the model does not accept."]]
     notices: NotRequired[
         Annotated[list[dict[str, object]], "Sources, retries and warnings: `kind`, `text` and more."]
@@ -112,10 +112,10 @@ class InitialMetadata(AnswerMetadata):
 
 
 class InitialAnswer(TypedDict):
-    model: Annotated[str, "`gpt-5#2` is the second of that name."]
+    model: Annotated[str, "`gpt-5#2` is the second model of that name."]
     status: str
     response: str
-    choice: NotRequired[Annotated[str, "Of the choices that were offered."]]
+    choice: NotRequired[Annotated[str, "One of the offered choices."]]
     metadata: InitialMetadata
 
 
@@ -126,14 +126,16 @@ class RefinedMetadata(AnswerMetadata):
 
 
 class RefinedAnswer(TypedDict):
-    """A model's last answer, or why there is no second one."""
+    """A model's last answer, or the reason why it did not refine its first one."""
 
     model: str
     status: str
     initial_response: str
     refined_response: str | None
     choice: NotRequired[str]
-    changed: NotRequired[Annotated[bool | None, "It changed its position; null: it did not say."]]
+    changed: NotRequired[
+        Annotated[bool | None, "Whether the model changed its position; null: it did not say."]
+    ]
     round: NotRequired[Annotated[int, "The round of this answer: 2 or 3."]]
     metadata: NotRequired[RefinedMetadata]
     error: NotRequired[ErrorDetail]
@@ -149,7 +151,7 @@ class Phases(TypedDict):
     initial: list[InitialAnswer]
     refined: list[RefinedAnswer]
     failed: list[FailedModel]
-    rounds: NotRequired[Annotated[list[MiddleRound], "The rounds between the first and the last one."]]
+    rounds: NotRequired[Annotated[list[MiddleRound], "The rounds between the first and the last."]]
     verdict: NotRequired[JudgeVerdict]
 
 
@@ -164,7 +166,7 @@ class Totals(TypedDict):
 
     usage: Usage
     cost_usd: float | None
-    cost_complete: Annotated[bool, "false: some price is not known."]
+    cost_complete: Annotated[bool, "false: some prices are unknown."]
     warnings: NotRequired[list[str]]
 
 
@@ -176,7 +178,9 @@ class Consensus(TypedDict):
     successful_initial_responses: int
     failed_responses: int
     refined_responses: int
-    content: Annotated[str, "As one text: failures, verdict and vote, then all last answers."]
+    content: Annotated[
+        str, "The whole result as one text: failures, verdict and vote, then each model's last answer."
+    ]
     phases: Phases
     continuation: Continuation
     settings: ConsensusSettings
@@ -190,7 +194,7 @@ class Consensus(TypedDict):
 
 
 class FindingMaker(TypedDict):
-    """A finding as one member made it."""
+    """A finding in the words of one member that made it."""
 
     model: str
     severity: Severity
@@ -200,7 +204,7 @@ class FindingMaker(TypedDict):
 
 
 class FindingCheck(TypedDict):
-    """What a member that did not make the finding says about it."""
+    """Another member's verdict on the finding."""
 
     model: str
     verdict: CheckVerdict
@@ -210,13 +214,15 @@ class FindingCheck(TypedDict):
 class ReviewFinding(TypedDict):
     id: str
     file: str
-    line: Annotated[int | None, "null: it is about the whole file."]
+    line: Annotated[int | None, "null: the finding is about the whole file."]
     end_line: int | None
-    severity: Annotated[Severity, "The highest that a member gave."]
+    severity: Annotated[Severity, "The highest severity that a member gave."]
     status: Annotated[
-        FindingStatus, "`agreed`: every reviewer made it. Otherwise what another member says about it."
+        FindingStatus, "`agreed`: every reviewer made the finding. Otherwise: another member's verdict."
     ]
-    location: Annotated[Location, "`diff`, `outside` of the change, or `missing`: no such file or line."]
+    location: Annotated[
+        Location, "`diff`: in the change. `outside`: elsewhere. `missing`: there is no such file or line."
+    ]
     title: str
     reason: str
     suggestion: str
@@ -235,12 +241,12 @@ class Reviewer(TypedDict):
 
     model: str
     status: Annotated[
-        ReviewerStatus, "`failed`: it made no review. `check_failed`: it did not check the others' findings."
+        ReviewerStatus, "`failed`: no review. `check_failed`: a review, but no check of the others' findings."
     ]
     findings: int
-    checked: Annotated[int, "Findings of others that it checked."]
-    context_lines: Annotated[int | None, "Unchanged lines around each change that it was sent; null: all."]
-    left_out: Annotated[list[str], "Files that did not fit its window."]
+    checked: Annotated[int, "Number of other members' findings that this member checked."]
+    context_lines: Annotated[int | None, "Unchanged lines sent around each change; null: all."]
+    left_out: Annotated[list[str], "Files that did not fit the model's context window."]
 
 
 class Review(TypedDict):
@@ -249,8 +255,8 @@ class Review(TypedDict):
     status: Literal["review_complete", "review_partial"]
     about: str
     files: list[str]
-    left_out: Annotated[list[LeftOutFile], "Files that no member was sent."]
-    findings: Annotated[list[ReviewFinding], "The worst first."]
+    left_out: Annotated[list[LeftOutFile], "Files that were sent to no member."]
+    findings: Annotated[list[ReviewFinding], "Most severe first."]
     reviewers: list[Reviewer]
     failed: list[FailedModel]
     content: Annotated[str, "The review as text."]

@@ -38,7 +38,7 @@ class UniqueInsight(TypedDict):
 
 
 class JudgeVerdict(TypedDict):
-    """How the judge compares the answers, or, in `error` and `code`, why it did not."""
+    """The judge's comparison of the answers; if it failed, the reason in `error` and `code`."""
 
     judge: str
     based_on: NotRequired[Literal["initial", "refined"]]
@@ -49,8 +49,8 @@ class JudgeVerdict(TypedDict):
     blind_spots: NotRequired[list[str]]
     failed_models: NotRequired[list[str]]
     recommendation: NotRequired[str]
-    choice: NotRequired[Annotated[str, "The offered choice that it recommends."]]
-    metadata: NotRequired[Annotated[dict[str, object], "The metadata of its call, like that of an answer."]]
+    choice: NotRequired[Annotated[str, "The offered choice that the judge recommends."]]
+    metadata: NotRequired[Annotated[dict[str, object], "The metadata of the judge's call, like an answer's."]]
     error: NotRequired[str]
     code: NotRequired[str]
     hint: NotRequired[str]

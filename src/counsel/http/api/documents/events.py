@@ -17,22 +17,24 @@ class StartedData(TypedDict):
 
 
 class ModelStartedData(TypedDict):
-    """The model is asked: what it said before, in an earlier phase, is complete or discarded."""
+    """The model was asked. Its text from before, or from an earlier phase, is complete or discarded."""
 
     model: str
-    phase: Annotated[str, "`answer`; of a consensus `initial` or `refined`."]
+    phase: Annotated[str, "`answer`; in a consensus `initial` or `refined`."]
 
 
 class TextData(TypedDict):
     """Put `text` at `offset`; discard everything after it."""
 
     text: str
-    offset: Annotated[int, "In characters (code points) of this model's text in this phase."]
+    offset: Annotated[
+        int, "Where `text` begins in this model's text of this phase, in characters (code points)."
+    ]
     phase: str
 
 
 class RestartedData(TypedDict):
-    """The text of `model` from `offset` on is discarded, and `next` answers from the beginning."""
+    """The text of `model` from `offset` on is discarded, and the model `next` answers from the beginning."""
 
     model: str
     phase: str
@@ -45,7 +47,9 @@ class RestartedData(TypedDict):
 
 class ThinkingData(TypedDict):
     text: str
-    offset: Annotated[int, "Of `text` in all thinking of this model; everything from there on is replaced."]
+    offset: Annotated[
+        int, "Where `text` begins in this model's thinking; it replaces everything from there on."
+    ]
 
 
 class ToolData(TypedDict):
@@ -57,24 +61,24 @@ class ToolData(TypedDict):
 
 
 class PartData(TypedDict):
-    """Of a call through `/v1`: a whole tool call, or a finished block of reasoning."""
+    """In a call through `/v1`: a complete tool call, or a finished block of reasoning."""
 
     part: dict[str, object]
 
 
 class ToolInputData(TypedDict):
-    """Of a call through `/v1`: a piece of a tool call's arguments. `part` has the whole call."""
+    """In a call through `/v1`: a piece of a tool call's arguments. The event `part` contains the complete call."""
 
     id: str
     name: str
     text: str
-    offset: Annotated[int, "Of `text` in the arguments."]
+    offset: Annotated[int, "Where `text` begins in the arguments."]
 
 
 class NoticeData(TypedDict):
     kind_of: str
     text: str
-    setting: NotRequired[Annotated[str, "Of `left_out` and `adapted`: the setting's name."]]
+    setting: NotRequired[Annotated[str, "For `left_out` and `adapted`: the setting's name."]]
 
 
 class SpentData(TypedDict):
@@ -88,7 +92,7 @@ class ModelFinishedData(TypedDict):
     phase: str
     provider: str
     ms: int
-    length: Annotated[int, "Characters of the answer."]
+    length: Annotated[int, "The answer's length in characters."]
     first_ms: NotRequired[Annotated[int, "Milliseconds from the question to the first word."]]
     spent: NotRequired[Annotated[SpentData, "Tokens and cost of this answer."]]
 
@@ -132,14 +136,16 @@ DATA: dict[str, type] = {
 }
 
 
-# ── `GET /api/events`: by the message's name, its `data` ─────────────────────────────────────────────
+# ── `GET /api/events`: the `data` of each kind of message ────────────────────────────────────────────
 
 
 class FollowedEvent(TypedDict):
     """`event: job`: what happened to one of the followed jobs."""
 
     job: str
-    cursor: Annotated[str, "Send it after `~` in the next request's `job`, and the stream resumes here."]
+    cursor: Annotated[
+        str, "To resume here, append `~` and this cursor to the id in the next request's `job`."
+    ]
     event: Annotated[dict[str, object], "A `JobEvent`."]
 
 

@@ -13,21 +13,25 @@ from counsel.results import JobState, ModelStatus
 # A class has the same name in the OpenAPI document; its docstring and the strings after its fields are descriptions.
 
 
-# What an unfinished job, or one of its models, waits for. Empty: the wait is over.
+# What an unfinished job, or one of its models, is waiting for. Empty: the wait is over.
 Wait = TypedDict(
     "Wait",
     {
         "for": NotRequired[WaitReason],
         "text": NotRequired[Annotated[str, "For people."]],
-        "job_id": NotRequired[Annotated[str, "`turn`: the job that comes first."]],
-        "at": NotRequired[Annotated[float, "`retry`: when, in seconds since 1970."]],
-        "names": NotRequired[Annotated[list[str], "`keys`: the variables that hold them."]],
+        "job_id": NotRequired[Annotated[str, "For `turn`: the job that must end first."]],
+        "at": NotRequired[
+            Annotated[float, "For `retry`: the time of the next attempt, in seconds since 1970."]
+        ],
+        "names": NotRequired[
+            Annotated[list[str], "For `keys`: the environment variables of the missing keys."]
+        ],
     },
 )
 
 
 class Progress(TypedDict):
-    completed: Annotated[int, "Models that have finished this round."]
+    completed: Annotated[int, "Number of models that have finished this round."]
     total: int
     percentage: int
 
@@ -50,28 +54,28 @@ class JobSummary(TypedDict):
     model: NotRequired[Annotated[str, "In a list: the model that answered."]]
     provider: NotRequired[Annotated[str, "In a list: its provider."]]
     cost_usd: NotRequired[Annotated[float, "In a list: the cost of a job that has ended, if it is known."]]
-    cost_complete: NotRequired[Annotated[bool, "In a list: false if some price is not known."]]
+    cost_complete: NotRequired[Annotated[bool, "In a list: false if some prices are unknown."]]
 
 
 class Jobs(TypedDict):
     """Newest first."""
 
     jobs: list[JobSummary]
-    next: Annotated[str | None, "The cursor of the next page; null: this is the last one."]
+    next: Annotated[str | None, "The cursor of the next page; null: this is the last page."]
 
 
 class ModelState(TypedDict):
     """One model of a job that has not completed."""
 
-    slot: Annotated[str, "Its number within the job; events have the same."]
+    slot: Annotated[str, "The model's number within the job, the same as in events."]
     model: str
     status: ModelStatus
     phase: NotRequired[str]
-    text: Annotated[str, "What it has said so far."]
+    text: Annotated[str, "The model's text so far."]
     waiting_for: NotRequired[Wait]
     error: NotRequired[ErrorDetail]
     partial: NotRequired[Annotated[str, "Text of an answer that did not finish."]]
-    initial_response: NotRequired[Annotated[str, "Its first answer, once it refines it."]]
+    initial_response: NotRequired[Annotated[str, "The first answer, while the model refines it."]]
 
 
 class HistoryMessage(TypedDict):
@@ -89,11 +93,13 @@ class Question(TypedDict):
     models: list[str]
     files: Annotated[list[str], "Paths on the server's machine."]
     images: Annotated[int, "How many."]
-    enable_cross_feedback: Annotated[bool, "A consensus with a second round."]
+    enable_cross_feedback: Annotated[
+        bool, "Whether the models of a consensus read each other's answers and refine their own."
+    ]
     use_websearch: bool
     reasoning_effort: NotRequired[str]
     members: NotRequired[
-        Annotated[list[dict[str, object]], "`models` with their roles and stances, if they have some."]
+        Annotated[list[dict[str, object]], "The models with their roles and stances, if they have any."]
     ]
     judge: NotRequired[str]
     choices: NotRequired[list[str]]
@@ -103,7 +109,7 @@ class Question(TypedDict):
 
 
 class Job(JobSummary):
-    """One job: its progress, what each model has said so far, and once it has completed, its result."""
+    """One job: its progress, each model's text so far and, once it has completed, its result."""
 
     models_status: NotRequired[list[ModelState]]
     partial: NotRequired[Annotated[str, "Text of all answers that have not finished."]]
@@ -111,7 +117,7 @@ class Job(JobSummary):
     error: NotRequired[ErrorDetail]
     final_summary: NotRequired[str]
     history: NotRequired[list[HistoryMessage]]
-    question: NotRequired[Annotated[Question, "With `question=1`."]]
+    question: NotRequired[Annotated[Question, "Only with `question=1`."]]
     status_line: str
 
 
@@ -131,15 +137,15 @@ class Span(TypedDict):
 
     kind: Annotated[
         SpanKind,
-        "`queue`: before its first call. `round`: of a consensus. `answer`: one call. `first_word`: from the question "
-        "to the first word. `retry`: until the next attempt. `restart`: text was discarded, or the job continued in "
-        "another process. `tool`: a tool call. `wait`: for a free slot.",
+        "`queue`: before the first call. `round`: a round of a consensus. `answer`: one call. `first_word`: from the "
+        "question to the first word. `retry`: until the next attempt. `restart`: text was discarded, or the job "
+        "continued in another process. `tool`: a tool call. `wait`: waiting for a free slot.",
     ]
-    slot: Annotated[str, "The model; empty: the job itself."]
+    slot: Annotated[str, "The model's number; empty: the job itself."]
     model: str
-    label: Annotated[str, "The phase, the tool, or what was waited for."]
+    label: Annotated[str, "The phase, the tool, or the reason for the wait."]
     start: float
-    end: Annotated[float | None, "null: it has not ended. The same as `start`: a moment."]
+    end: Annotated[float | None, "null: it has not ended. Equal to `start`: a single moment."]
     ok: Annotated[bool | None, "null: not known yet, or it cannot fail."]
 
 
@@ -153,7 +159,7 @@ class Timeline(TypedDict):
 
 
 class CancelJob(TypedDict, total=False):
-    member: Annotated[str, "Only this model of a consensus: its slot, or its name in the job."]
+    member: Annotated[str, "Stop only this model of a consensus: its slot, or its name in the job."]
 
 
 class Deleted(TypedDict):
@@ -164,7 +170,7 @@ class Deleted(TypedDict):
 
 
 class Message(HistoryMessage):
-    job_id: NotRequired[Annotated[str, "The job that wrote it."]]
+    job_id: NotRequired[Annotated[str, "The job that produced the message."]]
     image_ids: NotRequired[Annotated[list[str], "For `GET /api/images/{id}`."]]
 
 
@@ -186,6 +192,6 @@ class Conversation(ConversationSummary):
     """A conversation with its messages."""
 
     history: list[Message]
-    is_own: NotRequired[Annotated[bool, "On a team's server: false for what someone else has shared."]]
-    unfinished: Annotated[list[UnfinishedJob], "Jobs that ended without a turn."]
+    is_own: NotRequired[Annotated[bool, "On a team's server: false if someone else shared the conversation."]]
+    unfinished: Annotated[list[UnfinishedJob], "Jobs that ended without adding a turn."]
     running: Annotated[list[UnfinishedJob], "Jobs that have not ended."]

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 class Limit(TypedDict):
     kind: Literal["person", "group", "provider"]
     name: Annotated[str, "A person's id, or the group's or provider's name."]
-    shown: Annotated[str, "A person's name; else the same as `name`."]
+    shown: Annotated[str, "The name to show: a person's name, else the same as `name`."]
     day_usd: Annotated[float | None, "Maximum US dollars per day (UTC); null: no limit."]
     month_usd: Annotated[float | None, "Maximum US dollars per month (UTC)."]
     per_minute: Annotated[int | None, "Maximum number of calls started per minute."]
@@ -32,8 +32,8 @@ class OwnKey(TypedDict):
     provider: str
     label: str
     stored_at: Annotated[str | None, "When your own key was stored; null: the server's is used."]
-    server: Annotated[bool, "Whether the server has a key for it."]
-    url: Annotated[str, "Where a person gets a key."]
+    server: Annotated[bool, "Whether the server has a key for this provider."]
+    url: Annotated[str, "The page where the provider issues keys."]
 
 
 class OwnKeys(TypedDict):

@@ -16,14 +16,14 @@ class Price(TypedDict):
 class Model(TypedDict):
     id: str
     provider: str
-    wire_id: Annotated[str, "The vendor's own name for it."]
+    wire_id: Annotated[str, "The vendor's own name for the model."]
     label: str
     aliases: list[str]
     superseded_by: Annotated[str | None, "A newer model of the same family."]
-    available: Annotated[bool, "It can be asked now."]
-    reason: Annotated[str, "Why it cannot, and what to do."]
-    context: Annotated[int, "Tokens of its window."]
-    output: Annotated[int, "Tokens of the longest answer."]
+    available: Annotated[bool, "Whether the model can be asked now."]
+    reason: Annotated[str, "Why the model cannot be asked, and what to do about it."]
+    context: Annotated[int, "Size of the context window, in tokens."]
+    output: Annotated[int, "Maximum length of an answer, in tokens."]
     price_per_million: Annotated[Price | None, "USD."]
     vision: bool
     web_search: bool
@@ -41,7 +41,7 @@ class Alias(TypedDict):
 
     name: str
     target: str
-    model: Annotated[str | None, "null: it means no model."]
+    model: Annotated[str | None, "null: the alias leads to no known model."]
     problem: NotRequired[str]
 
 
@@ -50,12 +50,12 @@ class EmbeddedModel(TypedDict):
 
     state: Annotated[
         State,
-        "`ready`: it can be asked (the first question starts it). `installing`: ask again for the progress.",
+        "`ready`: the model can be asked (the first question starts it). `installing`: poll for the progress.",
     ]
     progress: Annotated[float | None, "From 0 to 1; null: not known."]
-    size_bytes: Annotated[int, "Of the download."]
-    error: Annotated[ErrorDetail | None, "Why it `failed`."]
-    model: Annotated[str, "Its name in a question."]
+    size_bytes: Annotated[int, "Size of the download."]
+    error: Annotated[ErrorDetail | None, "If `failed`: the reason."]
+    model: Annotated[str, "The name to ask the model by."]
 
 
 class Models(TypedDict):
@@ -87,7 +87,8 @@ class Agents(TypedDict):
 class Finding(TypedDict):
     area: str
     level: Annotated[
-        Literal["ok", "info", "off", "warn", "problem"], "ok: tested. info: not tested. off: not set up."
+        Literal["ok", "info", "off", "warn", "problem"],
+        "ok: tested and working. info: not tested. off: not set up.",
     ]
     what: str
     todo: NotRequired[Annotated[str, "What to do."]]
@@ -103,14 +104,14 @@ class Doctor(TypedDict):
 
 class Setting(TypedDict):
     name: str
-    env: Annotated[str, "The environment variable, which wins over files."]
+    env: Annotated[str, "The environment variable, which takes precedence over files."]
     description: str
-    type: Annotated[Literal["integer", "boolean", "string", "strings"], "The type of its value."]
+    type: Annotated[Literal["integer", "boolean", "string", "strings"], "The value's type."]
     value: Annotated[object, "null for a secret."]
     default: object
     source: Annotated[str, "Where the value comes from; `default`: it is not set."]
     secret: bool
-    set: Annotated[bool, "It is not the default."]
+    set: Annotated[bool, "Whether the value differs from the default."]
     choices: list[str]
     minimum: float | None
     maximum: float | None
@@ -134,7 +135,7 @@ class KeyRow(TypedDict):
 
     provider: str
     label: str
-    variable: Annotated[str, "The environment variable that holds the key, or would."]
+    variable: Annotated[str, "The environment variable for the key."]
     set: bool
     source: Annotated[
         str | None, "`environment`, `.env`, `keychain` or `config.toml`; null: there is no key."
@@ -146,15 +147,20 @@ class KeyRow(TypedDict):
 class StoreKey(TypedDict):
     key: str
     check: NotRequired[
-        Annotated[bool, "Ask the provider (default), and refuse a key that it does not accept."]
+        Annotated[bool, "Ask the provider (default), and refuse the key if the provider does."]
     ]
-    keychain: NotRequired[Annotated[bool, "Store it in the system's keychain instead of COUNSEL_HOME/.env."]]
+    keychain: NotRequired[
+        Annotated[bool, "Store the key in the system's keychain instead of COUNSEL_HOME/.env."]
+    ]
 
 
 class StoredKey(KeyRow):
-    stored: Annotated[str, "Where it was stored."]
-    accepted: Annotated[bool | None, "null: it was not checked, or the provider could not be reached."]
-    well_formed: Annotated[bool, "It looks like a key of this provider."]
+    stored: Annotated[str, "Where the key was stored."]
+    accepted: Annotated[
+        bool | None,
+        "Whether the provider accepts the key; null: not checked, or the provider could not be reached.",
+    ]
+    well_formed: Annotated[bool, "Whether the key looks like one of this provider's."]
 
 
 class RemovedKey(KeyRow):
@@ -169,12 +175,12 @@ class Panel(TypedDict):
 
     name: str
     models: Annotated[list[object], "Names, or objects with `model` and a `role` or `stance`."]
-    problem: NotRequired[Annotated[str, "Why it cannot be used."]]
+    problem: NotRequired[Annotated[str, "Why the panel cannot be used."]]
 
 
 class TeamServer(TypedDict):
     url: str
-    person: Annotated[str, "Who the login belongs to; empty: the server has one person."]
+    person: Annotated[str, "The person who is logged in; empty: the server belongs to one person."]
     role: str
     problem: Annotated[str | None, "Why the login cannot be used."]
 
@@ -182,10 +188,12 @@ class TeamServer(TypedDict):
 class Settings(TypedDict):
     settings: list[Setting]
     keys: list[ProviderKey]
-    panels: Annotated[list[Panel], "Of config.toml's `[panels]`."]
-    problems: Annotated[list[str], "Lines of the files that are ignored."]
+    panels: Annotated[list[Panel], "The panels in config.toml."]
+    problems: Annotated[list[str], "Lines of the settings files that are ignored, with the reason."]
     home: str
-    team: Annotated[TeamServer | None, "The server that `counsel login` joined; null: none."]
+    team: Annotated[
+        TeamServer | None, "The team's server that this machine has joined (`counsel login`); null: none."
+    ]
 
 
 class ChangeSetting(TypedDict):
@@ -197,16 +205,16 @@ class ChangeSetting(TypedDict):
 
 class ChangedSetting(TypedDict):
     changed: Annotated[bool, "false: config.toml had this value already."]
-    setting: Annotated[Setting, "As it is now; a variable of the environment still wins."]
+    setting: Annotated[Setting, "The setting as it is now; an environment variable still takes precedence."]
 
 
 class SetAlias(TypedDict):
-    model: Annotated[str, "A model's id or another of its names."]
+    model: Annotated[str, "The model's id, or another name of it."]
 
 
 class ChangedAlias(TypedDict):
     changed: Annotated[bool, "false: config.toml was like this already."]
-    aliases: Annotated[list[Alias], "All of them, as they are now."]
+    aliases: Annotated[list[Alias], "All aliases, as they are now."]
 
 
 class SetPanel(TypedDict):
@@ -215,11 +223,11 @@ class SetPanel(TypedDict):
 
 class ChangedPanel(TypedDict):
     changed: Annotated[bool, "false: config.toml was like this already."]
-    panels: Annotated[list[Panel], "All of them, as they are now."]
+    panels: Annotated[list[Panel], "All panels, as they are now."]
 
 
 class StoredFile(TypedDict):
-    """Deleted after a day."""
+    """A stored file. It is deleted after a day."""
 
     path: Annotated[str, "For `files` or `images` of a question."]
     size: Annotated[int, "Bytes."]
@@ -247,12 +255,13 @@ class SignedInPerson(TypedDict):
 
 class ConsoleSession(TypedDict):
     expires_at: Annotated[
-        float | None, "Seconds since 1970, if the page is not used; null: no cookie was used."
+        float | None,
+        "When the session ends if the page is not used, in seconds since 1970; null: there is no cookie.",
     ]
     version: str
     project: Annotated[str, "The folder in which `counsel console` or `counsel serve` was started."]
     home: Annotated[str, "COUNSEL_HOME."]
-    user_home: Annotated[str, "The home folder: `~` in a path."]
+    user_home: Annotated[str, "The user's home folder, for `~` in paths."]
     host: Annotated[str, "The host and port that this request was sent to."]
     person: Annotated[
         SignedInPerson | None, "Who has signed in to a team's server; null: the server belongs to one person."

@@ -1,4 +1,4 @@
-"""MCP servers and skills as the API shows them, and what its requests about them contain."""
+"""MCP servers and skills as the API shows them, and the bodies of requests about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Server(TypedDict):
     enabled: bool
     waits_for: Annotated[
         Literal["trust", "approval"] | None,
-        "What you have to answer in the agent before it loads the server in this folder.",
+        "The question that you have to answer in the agent before it loads the server in this folder.",
     ]
     command: str | None
     args: list[str]
@@ -33,9 +33,9 @@ class Server(TypedDict):
     timeout: float | None
     include_tools: list[str] | None
     exclude_tools: list[str] | None
-    extras: Annotated[dict[str, object], "Fields that only this agent knows."]
+    extras: Annotated[dict[str, object], "Fields that only this agent supports."]
     shadowed_by: str | None
-    drift: Annotated[list[str], "Fields that differ between the agents that have this name."]
+    drift: Annotated[list[str], "Fields that differ between the agents' servers of this name."]
     writable: bool
 
 
@@ -55,19 +55,19 @@ class ServerProblem(ErrorDetail):
 class ServerScope(TypedDict):
     scope: str
     path: Annotated[str, "The file that a new server is written to."]
-    present: Annotated[bool, "The agent is installed or was used here."]
+    present: Annotated[bool, "Whether the agent is installed or was used here."]
 
 
 class ServerAgent(TypedDict):
-    """Where an agent can have servers, and what it cannot express."""
+    """Where an agent can have servers, and which fields it does not support."""
 
     name: str
     label: str
     scopes: list[ServerScope]
     transports: list[str]
-    lacks: Annotated[dict[str, str], "Fields that it does not have, with what happens instead."]
-    no_switch: Annotated[str | None, "Why its servers cannot be switched; null: they can."]
-    names: Annotated[str, "Which names it accepts."]
+    lacks: Annotated[dict[str, str], "Fields that the agent does not support, and what happens instead."]
+    no_switch: Annotated[str | None, "Why its servers cannot be enabled or disabled; null: they can."]
+    names: Annotated[str, "Which server names the agent accepts."]
 
 
 class Servers(TypedDict):
@@ -99,9 +99,9 @@ class Diff(TypedDict):
 
 class ServerChange(TypedDict):
     dry_run: bool
-    id: Annotated[str | None, "For `undo`; null: nothing was written."]
+    id: Annotated[str | None, "The id for `undo`; null: nothing was written."]
     results: list[ServerResult]
-    diffs: NotRequired[Annotated[list[Diff], "In a dry run."]]
+    diffs: NotRequired[Annotated[list[Diff], "Only in a dry run."]]
     left_out: NotRequired[list[object]]
 
 
@@ -132,7 +132,9 @@ class ServerCheck(TypedDict):
     protocol_version: str | None
     server_info: dict[str, str] | None
     tools: list[str]
-    tool_descriptions: Annotated[dict[str, str], "By the tool's name, as far as the server describes it."]
+    tool_descriptions: Annotated[
+        dict[str, str], "Each tool's description, by its name; missing if the server sends none."
+    ]
     error: str | None
     stderr: list[str]
     unset: Annotated[list[str], "Variables that the entry refers to but that are not set."]
@@ -154,7 +156,7 @@ class ServerSelection(TypedDict, total=False):
 class AddServer(ServerSelection, total=False):
     name: str
     server: Annotated[dict[str, object], "Fields of the server."]
-    paste: Annotated[str, "JSON or TOML of any agent, instead of `server`."]
+    paste: Annotated[str, "JSON or TOML in any agent's format, instead of `server`."]
     replace: Annotated[bool, "Replace an existing server of this name."]
     literal: Annotated[bool, "Store `$NAME` as text, not as a reference."]
 
@@ -206,8 +208,11 @@ ChangeServer = TypedDict(
 
 class CheckServers(ServerSelection, total=False):
     name: Annotated[str, "Only this server."]
-    timeout: Annotated[float, "Seconds, up to 600."]
-    trust_folder: Annotated[bool, "Also start servers that the project's own files define."]
+    timeout: Annotated[float, "Seconds per server, up to 600."]
+    trust_folder: Annotated[
+        bool,
+        "Trust the project's folder for this request: start its own servers, and start the others there.",
+    ]
 
 
 class RevealSecret(TypedDict):
@@ -221,11 +226,11 @@ class RevealSecret(TypedDict):
 
 
 class RevealedSecret(TypedDict):
-    value: Annotated[str, "As it is in the agent's file."]
+    value: Annotated[str, "The value as the agent's file contains it."]
 
 
 class UndoServers(ServerSelection, total=False):
-    id: Annotated[str, "The operation. Default: the newest."]
+    id: Annotated[str, "The operation's id. Default: the newest."]
 
 
 # ── skills ───────────────────────────────────────────────────────────────────────────────────────────
@@ -240,11 +245,11 @@ class Skill(TypedDict):
     description: str
     path: str
     command: Annotated[str | None, "What a person types to use it."]
-    accepted: Annotated[bool, "The agent loads it."]
+    accepted: Annotated[bool, "Whether the agent loads the skill."]
     problems: list[str]
     state: State
     codes: list[str]
-    model: Annotated[bool, "The agent may choose it on its own."]
+    model: Annotated[bool, "Whether the agent may choose the skill on its own."]
     shared: bool
     plugin: str | None
     version: str | None
@@ -282,7 +287,7 @@ class SkillFinding(TypedDict):
 
 
 class SkillDetail(Skill):
-    text: Annotated[str, "Markdown, without the header."]
+    text: Annotated[str, "Markdown, without the frontmatter."]
     fields: dict[str, object]
     allowed_tools: list[str]
     files: list[SkillFile]
@@ -303,15 +308,15 @@ class SharingStep(TypedDict):
 class Sharing(TypedDict):
     skill: str
     scope: str
-    id: Annotated[str | None, "For `undo`; null: nothing was changed."]
+    id: Annotated[str | None, "The id for `undo`; null: nothing was changed."]
     steps: list[SharingStep]
     warnings: list[str]
 
 
 class SharedSkill(TypedDict):
-    """A link or a copy that sharing has created."""
+    """A link or a copy that sharing created."""
 
-    id: Annotated[str, "The operation, for `undo`."]
+    id: Annotated[str, "The operation's id, for `undo`."]
     skill: str
     agents: list[str]
     scope: str
@@ -328,7 +333,7 @@ class ShareSkill(TypedDict):
     name: str
     to: NotRequired[Annotated[list[str], "Agents. Default: all."]]
     scope: NotRequired[str]
-    copy: NotRequired[Annotated[bool, "A copy instead of a link."]]
+    copy: NotRequired[Annotated[bool, "Copy instead of linking."]]
     replace: NotRequired[bool]
     dry_run: NotRequired[bool]
     project: NotRequired[str]
@@ -343,5 +348,5 @@ class UnshareSkill(TypedDict):
 
 
 class UndoSharing(TypedDict, total=False):
-    id: Annotated[str, "The operation. Default: the newest."]
+    id: Annotated[str, "The operation's id. Default: the newest."]
     dry_run: bool

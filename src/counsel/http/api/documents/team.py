@@ -15,7 +15,7 @@ class Token(TypedDict):
     label: str
     created_at: Annotated[str, "ISO 8601, UTC."]
     expires_at: str | None
-    used_at: Annotated[str | None, "The last time, to the minute."]
+    used_at: Annotated[str | None, "When the token was last used, to the minute."]
 
 
 class Person(TypedDict):
@@ -36,7 +36,7 @@ class AddPerson(TypedDict):
     name: str
     role: NotRequired[Role]
     groups: NotRequired[list[str]]
-    days: NotRequired[Annotated[int, "After how many days the token expires. Default: never."]]
+    days: NotRequired[Annotated[int, "Days until the token expires. Default: never."]]
 
 
 class ChangePerson(TypedDict, total=False):
@@ -47,19 +47,19 @@ class ChangePerson(TypedDict, total=False):
 
 
 class RotateToken(TypedDict, total=False):
-    days: Annotated[int, "After how many days the new token expires. Default: never."]
+    days: Annotated[int, "Days until the new token expires. Default: never."]
     overlap: Annotated[int, "Seconds for which the person's other tokens keep working. Default: 0."]
 
 
 class AddToken(TypedDict, total=False):
     days: int
-    label: Annotated[str, "What it is for, such as a machine's name."]
+    label: Annotated[str, "What the token is for, such as a machine's name."]
 
 
 class NewToken(TypedDict):
     """The only answer that contains a token."""
 
-    id: Annotated[str, "The person's."]
+    id: Annotated[str, "The person's id."]
     name: str
     role: Role
     groups: list[str]
@@ -69,14 +69,14 @@ class NewToken(TypedDict):
 
 
 class PersonUsed(TypedDict):
-    person: Annotated[str, "An id; empty: calls that belong to nobody in the team."]
+    person: Annotated[str, "The person's id; empty: calls of nobody on the team."]
     name: str
     calls: int
     failed: int
     input_tokens: int
     output_tokens: int
     cost_usd: float
-    cost_complete: Annotated[bool, "False: the price of some calls is not known."]
+    cost_complete: Annotated[bool, "false: some prices are unknown."]
     last_at: Annotated[str, "ISO 8601, UTC."]
 
 
@@ -88,12 +88,12 @@ class TeamUsage(TypedDict):
 
 class Audited(TypedDict):
     at: Annotated[str, "ISO 8601, UTC."]
-    person: Annotated[str, "An id; empty: an unknown sender."]
+    person: Annotated[str, "The person's id; empty: an unknown sender."]
     name: str
-    token: Annotated[str, "Its id."]
+    token: Annotated[str, "The token's id."]
     address: str
     action: Action
-    object: Annotated[str, "A job, a conversation, a person, a path."]
+    object: Annotated[str, "The job, conversation, person or path that the action was about."]
     detail: str
 
 

@@ -26,9 +26,9 @@ from counsel.http.api.endpoint import (
 STATES = ("processing", "completed", "failed", "cancelled", "completed_with_errors")
 TOOLS = ("chat", "consensus", "askModel", "completion", "review")
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-CURSOR = text("cursor", "`next` of the previous page.")
-LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event that was received.", {"type": "string"})
-AFTER = text("after", "The same as the header `Last-Event-ID`, where a client cannot set headers.")
+CURSOR = text("cursor", "The value of `next` on the previous page.")
+LAST_EVENT = Parameter("Last-Event-ID", "The id of the last event received.", {"type": "string"})
+AFTER = text("after", "The same as the header `Last-Event-ID`, for clients that cannot set headers.")
 
 ROWS: tuple[ApiRoute, ...] = (
     # jobs
@@ -36,7 +36,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "POST",
         "/api/jobs",
         submit.submit,
-        "Ask one model (`model`), or several (`models`) that then refine their answers; or have several review a `diff`.",
+        "Ask one model (`model`); or several (`models`), which then refine their answers; or have several review a `diff`.",
         body=OneOf(submit.SCHEMAS),
         headers=(submit.IDEMPOTENCY,),
         answers={200: OneOf((answer.Answer, answer.Consensus, answer.Review, Events())), 202: job.Job},
@@ -53,7 +53,7 @@ ROWS: tuple[ApiRoute, ...] = (
             CURSOR,
             choice("status", STATES, None, "Only jobs of this status."),
             choice("tool", TOOLS, None, "Only jobs of this tool."),
-            text("model", "Only jobs that asked this model, as it was named in the request."),
+            text("model", "Only jobs that asked this model, by its name in the request."),
             text("conversation", "Only jobs of this conversation."),
             text("q", "Only jobs with all these words in their title, summary, models or ids."),
         ),
@@ -66,8 +66,8 @@ ROWS: tuple[ApiRoute, ...] = (
         jobs.show,
         "A job: its progress, text so far, and result.",
         query=(
-            switch("history", "Also the conversation."),
-            switch("question", "Also what was asked."),
+            switch("history", "Include the conversation."),
+            switch("question", "Include the question."),
         ),
         answers={200: job.Job},
         team="person",
@@ -114,7 +114,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "Events of several jobs, and changes of the list of jobs, as one stream.",
         query=(
             names("job", "`ID~CURSOR`: a job, and the `cursor` of the last event received from it."),
-            switch("jobs", "Also the newest jobs, then those that are new or have changed."),
+            switch("jobs", "Include the newest jobs, then jobs that are new or have changed."),
         ),
         answers={200: Events(event.STREAM)},
         team="person",
@@ -124,12 +124,12 @@ ROWS: tuple[ApiRoute, ...] = (
         "GET",
         "/api/conversations",
         conversations.page,
-        "Conversations, last used first.",
+        "Conversations, most recently used first.",
         query=(
             number("limit", 20, 1_000, "Maximum number of conversations on a page."),
             CURSOR,
             text("q", "Only conversations that contain all these words."),
-            switch("shared", "On a team's server: what anyone has shared, instead of your own."),
+            switch("shared", "On a team's server: conversations that anyone shared, instead of your own."),
         ),
         answers={200: history.Conversations},
         team="person",
@@ -154,7 +154,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "POST",
         "/api/conversations/{id}/share",
         conversations.share,
-        "Let everyone on the team read a conversation, and what is added to it, until it is unshared.",
+        "Let everyone on the team read a conversation, including later messages, until it is unshared.",
         answers={200: job.Conversation},
         team="person",
     ),
@@ -179,7 +179,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "POST",
         "/api/files",
         files.add,
-        "Store a file for a day; its path is for `files` of a question.",
+        "Store a file for a day; a question can name its path in `files`.",
         query=(text("name", "The file's name, with its extension."),),
         body=Binary(("application/octet-stream",)),
         answers={200: machine.StoredFile},

@@ -1,4 +1,4 @@
-"""Routes for what this machine has: models, agents, usage, settings, keys, doctor, and the console's session."""
+"""Routes for this machine: models, agents, usage, settings, keys, doctor, and the console's session."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ROWS: tuple[ApiRoute, ...] = (
         "GET",
         "/api/models",
         models.models,
-        "The models that can be asked, like `counsel models --json`.",
-        query=(text("provider", "Only this provider's."),),
+        "All models, and whether they can be asked now, like `counsel models --json`.",
+        query=(text("provider", "Only models of this provider."),),
         answers={200: machine.Models},
         team="person",
     ),
@@ -24,14 +24,14 @@ ROWS: tuple[ApiRoute, ...] = (
         "GET",
         "/api/embedded-model",
         embedded_model.show,
-        "The state of the tiny model that can run on this machine without a key.",
+        "The state of the tiny model that runs on this machine without a key.",
         answers={200: machine.EmbeddedModel},
     ),
     ApiRoute(
         "POST",
         "/api/embedded-model",
         embedded_model.install,
-        "Start it; download it first, like `counsel demo`, unless it is present.",
+        "Start the tiny model, after downloading it if necessary, like `counsel demo`.",
         answers={200: machine.EmbeddedModel},
     ),
     ApiRoute(
@@ -58,11 +58,11 @@ ROWS: tuple[ApiRoute, ...] = (
         "GET",
         "/api/usage/series",
         usage.series,
-        "The same over time, in parts of equal length, for charts.",
+        "Usage over time, in intervals of equal length, for charts.",
         query=(
             number("seconds", usage.WEEK, CENTURY, "How far back."),
             choice("by", usage.SERIES, "provider", "What the calls are grouped by."),
-            number("buckets", usage.BUCKETS, usage.MOST_BUCKETS, "How many parts."),
+            number("buckets", usage.BUCKETS, usage.MOST_BUCKETS, "Number of intervals."),
         ),
         answers={200: history.UsageSeries},
         team="person",
@@ -86,7 +86,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "PUT",
         "/api/aliases/{name:path}",
         settings.set_alias,
-        "Give a model a name of your own, like `counsel config set aliases.NAME MODEL`.",
+        "Define an alias for a model, like `counsel config set aliases.NAME MODEL`.",
         body=machine.SetAlias,
         answers={200: machine.ChangedAlias},
     ),
@@ -94,14 +94,14 @@ ROWS: tuple[ApiRoute, ...] = (
         "DELETE",
         "/api/aliases/{name:path}",
         settings.remove_alias,
-        "Remove a name of your own, like `counsel config unset aliases.NAME`.",
+        "Remove an alias, like `counsel config unset aliases.NAME`.",
         answers={200: machine.ChangedAlias},
     ),
     ApiRoute(
         "PUT",
         "/api/panels/{name:path}",
         settings.set_panel,
-        "Name models that are asked together, like `counsel config set panels.NAME MODEL,MODEL`.",
+        "Define a panel, a name for models that are asked together, like `counsel config set panels.NAME MODEL,MODEL`.",
         body=machine.SetPanel,
         answers={200: machine.ChangedPanel},
     ),

@@ -92,7 +92,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "GET",
         "/api/team/usage",
         people.usage,
-        "What each person's calls used, without what they asked; for admins.",
+        "Each person's usage, without their prompts; for admins.",
         query=(number("seconds", _MONTH, _LONGEST, "How far back."),),
         answers={200: team.TeamUsage},
         team="admin",
@@ -104,7 +104,7 @@ ROWS: tuple[ApiRoute, ...] = (
         "Who did what, when; for admins.",
         query=(
             number("seconds", _WEEK, _LONGEST, "How far back."),
-            text("person", "Only this person's, by name."),
+            text("person", "Only records of this person, by name."),
             number("limit", 100, 10_000, "Maximum number of records."),
         ),
         answers={200: team.AuditLog},
