@@ -50,7 +50,7 @@ def unguarded(
     routes: Iterable[BaseRoute],
     identity: ClientIdentity | None = None,
 ) -> HttpApp:
-    """Build it without the guard. `identity`: whose keys and folder are used; by default those of this process."""
+    """Build the application without the guard. `identity`: whose keys and folder to use; default: this process's."""
     identity = identity or ClientIdentity(env=settings.own_env, cwd=Path.cwd())
     engine.register_caller(identity.caller("http"))
     mcp = Streamable(engine, identity)

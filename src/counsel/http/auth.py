@@ -1,8 +1,8 @@
 """Guards the HTTP server: the right Host, no web page of another origin, and the user's token or session.
 
-One ASGI layer around everything. A web page of another origin never gets an answer (not by DNS rebinding either: the
-name in `Host` must be this machine's); another user of the machine does not know the token. The console's cookie gives
-access to `/api` only, and only to requests that the console's own page has sent.
+One ASGI layer around everything. A web page of another origin never gets a response, not even by DNS rebinding: the
+name in `Host` must be this machine's. Another user of the machine does not know the token. The console's cookie gives
+access to `/api` only, and only for requests that the console's own page sends.
 """
 
 from __future__ import annotations
@@ -313,7 +313,7 @@ class Guard:
 
 
 def _is_preflight(scope: Scope, headers: dict[bytes, str]) -> bool:
-    """Whether a browser asks if a page may send a request. It sends no token, and the guard answers, not the app."""
+    """Whether a browser asks if a page may send a request. Preflights carry no token; the guard answers them."""
     return scope["method"] == "OPTIONS" and b"access-control-request-method" in headers
 
 
@@ -326,12 +326,12 @@ def _bearer(headers: dict[bytes, str]) -> str:
 
 
 def cookie_name(name: str, *, secure: bool) -> str:
-    """Over TLS browsers accept a `__Host-` cookie only from this host itself, and never over plain HTTP."""
+    """Browsers accept a `__Host-` cookie only from the host itself, and only over TLS."""
     return f"__Host-{name}" if secure else name
 
 
 def cookies(headers: list[tuple[bytes, bytes]], name: str, *, secure: bool) -> list[str]:
-    """`secure`: the server is used over TLS. A neighbouring host could have set a cookie without the prefix."""
+    """`secure`: over TLS, only cookies with the prefix count, since a sibling domain can set the others."""
     names = {cookie_name(name, secure=True), cookie_name(name, secure=secure)}
     pairs = (
         pair.strip().partition("=")
@@ -353,14 +353,14 @@ def is_from_own_page(
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
     has_marker = headers.get(b"x-counsel") == "1"
     if origin is not None and not (is_own_origin or _same_origin)(origin, headers.get(b"host", "")):
-        return False  # listed in COUNSEL_CORS_ORIGINS: it needs the token
+        return False  # an origin in COUNSEL_CORS_ORIGINS needs the token
     if method not in {"GET", "HEAD"} and not has_marker:
         return False
     return site == "same-origin" or (site is None and (has_marker or origin is not None))
 
 
 def _send_to_page(send: Send, session: ConsoleSession | TeamSession) -> Send:
-    """Wrap `send`: no answer to a browser can be shown as a page or loaded by another one; signing out ends streams."""
+    """Wrap `send`: no response can be shown as a page or loaded by another page, and signing out ends streams."""
     ended = False
 
     async def wrapped_send(message: Message) -> None:

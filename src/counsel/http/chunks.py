@@ -20,8 +20,8 @@ class Chunks(Protocol):
 
 
 class Watchable(Protocol):
-    """The connection of a request, for code that must know when its client disconnects. (ASGI's `receive` needs a task
-    that waits for this.) Code that wraps `receive` to end a request must remove it."""
+    """The connection of a request, for code that must know when its client disconnects; with ASGI's `receive`, a task
+    would have to wait. Code that wraps `receive` to end a request must remove this from the request's state."""
 
     def watch(self, on_disconnect: Callable[[], None]) -> bool:
         """Call `on_disconnect` when the client disconnects. False if it already has."""

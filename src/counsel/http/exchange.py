@@ -31,7 +31,7 @@ OnDisconnect = Callable[[asyncio.Future[object]], Awaitable[None]]
 
 
 class Exchange:
-    """Answers with JSON if there is only the answer to send, otherwise with a stream of events."""
+    """Responds with JSON if the answer is all there is to send, otherwise with a stream of events."""
 
     def __init__(self, receive: Receive, send: Send, *, takes_stream: bool) -> None:
         self.send = send
@@ -44,7 +44,7 @@ class Exchange:
     async def run(
         self, start: Work, *, by_code: bool = False, on_disconnect: OnDisconnect | None = None
     ) -> None:
-        """`on_disconnect` handles the work when the client has disconnected. Without it the work is cancelled."""
+        """Start the work and send its result. If the client disconnects: call `on_disconnect`, else cancel the work."""
         work = asyncio.ensure_future(start(self._notify))
         disconnect = asyncio.ensure_future(_wait_for_disconnect(self._receive))
         for task in (work, disconnect):

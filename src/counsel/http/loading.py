@@ -1,8 +1,8 @@
 """The application of `counsel serve` while the engine is still being imported and opened.
 
-That takes more than half of the time from its start to its first answer. `/health` does not need the engine and is
-answered at once; other requests pass the guard and wait. "counsel is listening" is printed, or a failed start reported,
-only when everything is loaded or cannot be.
+That takes more than half of the time between the server's start and its first response. `/health` does not need the
+engine and is answered at once; other requests pass the guard and wait. "counsel is listening" is printed, or a failed
+start reported, only when everything is loaded or cannot be.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HttpApp:
 
 
 class _HasStore(Protocol):
-    """An engine that has the database itself."""
+    """An engine with direct access to the database."""
 
     store: Store
 

@@ -1,8 +1,8 @@
 """MCP sessions of the handshake revisions: in memory, and for several servers also in the database.
 
-A load balancer may send each request of a session to another server. So the database has what `initialize` agreed on,
-and a server that does not know a session restores it. A request that runs on another server is found by the key of its
-job, which names the session and the request.
+A load balancer may send each request of a session to another server. So the database stores what `initialize`
+negotiated, and a server that does not know a session restores it from there. A request that runs on another server is
+found by the key of its job, which names the session and the request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RETURN_WITHIN = 60.0  # seconds in which a client that disconnected may send ano
 
 
 class HasCalls(Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     async def open_calls(self, prefix: str) -> list[JobRecord]: ...
 

@@ -1,6 +1,6 @@
-"""Who sent a request to a team's server, and the engine and identity that it may use.
+"""Who sent a request to a team's server, and the engine and identity that the request may use.
 
-Without a team there is no limit.
+Without a team, every request may use the whole engine.
 """
 
 from __future__ import annotations

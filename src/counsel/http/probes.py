@@ -21,7 +21,7 @@ from counsel.http.person import check_admin
 from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
-KEEP = 1.0  # seconds for which an answer of `/ready` is reused: anybody may ask
+KEEP = 1.0  # seconds for which a response of `/ready` is reused, since anybody may request it
 _FRESH = {"cache-control": "no-store"}
 
 

@@ -19,7 +19,7 @@ log = logging.getLogger("counsel.http")
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 MOST_HOPS = 20  # addresses that are read from the end of X-Forwarded-For
-FORWARDED = "counsel.forwarded"  # in a request's scope: it came through a trusted proxy
+FORWARDED = "counsel.forwarded"  # in a request's scope: the request came through a trusted proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Proxies:
         return bool(self.public_url) and origin.lower() == self.public_url.lower()
 
     def apply(self, scope: MutableMapping[str, Any]) -> None:
-        """Replace the proxy's address and scheme by those of its client, if the proxy is trusted."""
+        """If the proxy is trusted, replace its address and scheme by the client's."""
         client = scope.get("client")
         if not self.networks or client is None or not self._trusts(_address(client[0])):
             return

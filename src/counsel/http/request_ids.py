@@ -1,4 +1,4 @@
-"""One id for each request, from the client's header to the last log line about it, and the request's span.
+"""An id for each request, which the client and all log lines about the request share, and the request's span.
 
 `x-request-id` is accepted if it is short and plain, and returned. With `json` logs each request is one line, with its
 path but without its query, headers and body.

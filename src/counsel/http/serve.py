@@ -33,7 +33,7 @@ UVICORN_TICKS = 10  # in one of ours: uvicorn's are a tenth of a second
 
 
 class Server(uvicorn.Server):
-    """uvicorn without a log of requests: a URL or a header may contain a secret."""
+    """uvicorn without an access log: a URL or a header may contain a secret."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def _drain(self) -> None:
-        """Keep answering meanwhile: clients wait for jobs, and `/ready` informs the load balancer."""
+        """Let jobs finish. Requests are answered meanwhile: clients wait for jobs, and `/ready` tells the balancer."""
         if self._app.drain is not None:
             await until_second_signal(self._app.drain(), self._hurry)
 

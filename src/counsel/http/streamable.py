@@ -1,8 +1,9 @@
 """MCP over streamable HTTP, with the same dispatcher: one POST per message, answered with JSON or a stream of events.
 
-JSON is half the work of a stream, so a client gets it unless something precedes the answer: progress that it asked for,
-or a keep-alive comment. Both eras share one path: the header `MCP-Protocol-Version` tells them apart. Before 2026-07-28
-a session id connects a client's requests; since then every request is complete in itself.
+JSON takes half the work of a stream, so the response is JSON unless something precedes the answer: progress that the
+client asked for, or a keep-alive comment. Both kinds of protocol share one path; the header `MCP-Protocol-Version`
+tells them apart. Before version 2026-07-28, a session id connects a client's requests; since then every request is
+complete in itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Sign-in to the console: one-time links, and the sessions that a browser gets for one.
+"""Sign-in to the console: one-time links, and the sessions that browsers get for them.
 
-Each is one private file below `COUNSEL_HOME/run/console`. Its name is an HMAC of the secret that the browser has, keyed
-with the server's token: the folder alone lets nobody in, a changed token ends every session, and a lookup compares
-nothing that could be timed. The file's time is its last use. So sessions survive a killed server, all servers of one
-home share them, and a link works once because a file can be deleted only once.
+Each link or session is one private file below `COUNSEL_HOME/run/console`. Its name is an HMAC of the browser's secret,
+keyed with the server's token: the folder alone lets nobody in, a changed token ends every session, and a lookup
+compares nothing that could be timed. The file's time is its last use. So sessions survive a killed server, all servers
+of one home share them, and a link works once because a file can be deleted only once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IDLE_SECONDS = 12 * 3600  # a session ends if it is not used for this long
 LONGEST_SECONDS = 7 * 86400  # a session's longest life
 MOST = 64  # sessions, and as many links: the oldest one is deleted for a new one
 LONGEST_KEY = 1_000  # characters that the sign-in form takes
-WRONG_TRIES = 10  # wrong tokens that may be tried within
+WRONG_TRIES = 10  # wrong tokens that may be tried within TRIES_SECONDS
 TRIES_SECONDS = 60
 TOUCH_SECONDS = 60  # between two writes of a session's last use
 _LARGEST_FILE = 8 * 1024

@@ -98,7 +98,7 @@ class Issuer:
         return url
 
     async def identity(self, code: str, *, nonce: str, verifier: str) -> Identity:
-        """Exchange the code for a token and check it completely."""
+        """Exchange the code for a token, check the token completely and return whom it identifies."""
         metadata = await self.metadata()
         answer = await self._exchange(metadata, code, verifier)
         token = answer.get("id_token")
@@ -131,7 +131,7 @@ class Issuer:
 
     def _checked(self, document: Mapping[str, object]) -> Mapping[str, object]:
         if document.get("issuer") != self.config.issuer:
-            raise SignInFailed("provider", "the issuer's description names another issuer")
+            raise SignInFailed("provider", "the issuer's metadata names another issuer")
         for name in _ENDPOINTS:
             self._check_host(str(document.get(name, "")), name)
         return document
@@ -267,7 +267,7 @@ async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _document(status: int, content: bytes) -> dict[str, object]:
-    """Parse an answer. Of an error only the code, a short word of RFC 6749: the description may quote what was sent."""
+    """Parse a response. Of an error, keep only the code of RFC 6749: the description may quote what was sent."""
     try:
         document = json.loads(content)
     except ValueError:
@@ -295,10 +295,10 @@ def _usable_keys(document: Mapping[str, object]) -> Any:
 
 
 def _address(email: object) -> str:
-    """Return an e-mail address that has both parts, otherwise "".
+    """Return the e-mail address if it has both parts, otherwise "".
 
-    People's names are compared by how they look. An address must not be taken for another that looks alike, such as
-    straße.example for strasse.example: it may be someone else's.
+    People's names are compared in a normalized form. Two different addresses must not become equal by that, such as
+    straße.example and strasse.example: they may belong to different people.
     """
     name, _, domain = email.strip().lower().rpartition("@") if isinstance(email, str) else ("", "", "")
     address = f"{name}@{domain}"

@@ -22,7 +22,7 @@ _DAYS: Schema = {"type": "integer", "minimum": 1, "maximum": LONGEST_DAYS}
 _GROUPS: Schema = {"type": "array", "items": {"type": "string"}, "maxItems": names.MOST_GROUPS}
 _ROLE: Schema = {"type": "string", "enum": ROLES}
 LONGEST_OVERLAP = 30 * 86400
-OWN_DAYS = 90  # until a token that a person makes for a machine expires, by default
+OWN_DAYS = 90  # default lifetime of a token that a person makes for a machine
 MOST_OWN_DAYS = 365
 MOST_TOKENS = 20
 

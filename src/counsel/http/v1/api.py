@@ -24,12 +24,12 @@ class ClientTool(TypedDict, total=False):
 
     name: str
     namespace: str
-    custom: bool  # it takes free text
+    custom: bool  # the tool takes free text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """A request, and what its answer needs to know about it."""
+    """A request, with the details that its answer needs."""
 
     completion: CompletionRequest
     stream: bool = False
@@ -40,7 +40,7 @@ class ApiRequest:
     client_tools: Mapping[str, ClientTool] = field(default_factory=dict)  # by the name that models see
     created: float = field(default_factory=time.time)
     finished: float | None = None  # of a stored answer
-    refusal_is_answer: bool = True  # an answer with a reason of its own, as in the vendors' APIs
+    refusal_is_answer: bool = True  # report a refusal as an answer, as the vendors' APIs do, not as an error
 
     @property
     def model(self) -> str:
@@ -69,8 +69,8 @@ class ApiAnswer:
 
     @property
     def is_own_refusal(self) -> bool:
-        """Whether the model refused in its own words, which end its answer. A refusal without words is reported like a
-        filter's: as a complete answer it would be empty.
+        """Whether the model refused in its own words, which end the answer. A refusal without words is reported like a
+        filter's: reported as an answer, it would be empty.
         """
         return self.refusal_kind == "refusal" and bool(self.refusal)
 

@@ -24,7 +24,7 @@ CLIENT = "v1"  # the caller's name in jobs and usage records
 
 
 class Completing(Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     async def submit(
         self,

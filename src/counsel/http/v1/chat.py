@@ -76,7 +76,7 @@ class ChatCompletions:
 
 
 def _finish(answer: ApiAnswer) -> str:
-    """A model that refuses has ended its answer itself; a filter has cut the answer off."""
+    """A model that refuses ends its answer itself; a filter cuts the answer off."""
     return "stop" if answer.is_own_refusal else FINISH[answer.reason]
 
 

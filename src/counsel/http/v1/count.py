@@ -1,4 +1,4 @@
-"""`/v1/messages/count_tokens`: an estimate, rather too high than too low."""
+"""`/v1/messages/count_tokens`: an estimate that errs on the high side."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _size(block: Mapping[str, object]) -> int:
 
 
 def _model(name: str, caller: Caller) -> Model:
-    """The model, since images have different sizes in each. Raises `ModelNotFound`."""
+    """The model: images cost a different number of tokens in each. Raises `ModelNotFound`."""
     if name.lower() == "auto" or "," in name or consensus.is_named(name) or registry.resolve(name):
         return Model(name, "", name)
     return Catalog.load(caller.settings).lookup(name)

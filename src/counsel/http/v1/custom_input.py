@@ -21,7 +21,7 @@ class CustomInput:
         self.text = ""  # read so far
 
     def feed(self, piece: str) -> str:
-        """Return the text that this piece adds, "" as long as that is uncertain."""
+        """Return the text that this piece adds; "" while its meaning is still uncertain."""
         self._rest += piece
         if not self._begun:
             opening = _BEGIN(self._rest)

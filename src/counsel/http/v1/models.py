@@ -12,7 +12,7 @@ from counsel.http.v1 import consensus
 from counsel.models import panels
 from counsel.models.catalog import Catalog
 
-_CREATED = 1_735_689_600  # 2025-01-01: the catalog does not know dates, and clients require one
+_CREATED = 1_735_689_600  # 2025-01-01: clients require a date, and the catalog has none
 _DATE = "2025-01-01T00:00:00Z"
 
 

@@ -1,7 +1,7 @@
-"""A vendor's reasoning inside another API's field: `counsel1.WIRE.BASE64`.
+"""A vendor's reasoning inside a field of another vendor's API: `counsel1.WIRE.BASE64`.
 
-A client sends the field back with the next turn, as it does with its own vendor's signatures, and the vendor gets its
-block unchanged.
+A client sends the field back with the next turn, as it does with signatures of that API's own vendor, and the reasoning
+reaches the vendor that wrote it unchanged.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`/v1/counsel`: the calls of another counsel, such as the one on a laptop that has joined a team.
 
 The body is a `CompletionRequest`, the answer a stream of our own events: `text`, `thinking`, `part`, and `end` or
-`error`. The vendors' formats have no fields for sources, settings that were left out, which budget refused a call and
-what is left of it. `models/wires/counsel.py` is the other side.
+`error`. The vendors' formats have no fields for sources, for settings that were left out, or for the budget that
+refused a call and how much of it remains. `models/wires/counsel.py` is the client.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counsel.requests import CompletionRequest
 from counsel.results import usage_to_json
 from counsel.types import Image, Turn
 
-VERSION = 1  # of the request's form
+VERSION = 1  # of the request format
 
 
 class Own:
@@ -153,5 +153,5 @@ def _image(image: Image) -> Image:
         media_type, _ = kind(image.data, image.name)
     except InvalidArgument as error:
         raise BadRequest(error.message, "request.turns") from None
-    # Without the client's size, which would decide its price.
+    # Ignore the size that the client states: it would decide the price.
     return Image(media_type, image.data, image.name[:200])

@@ -169,7 +169,7 @@ def check_metadata(body: Mapping[str, object]) -> None:
 
 
 def check_names(body: Mapping[str, object], fields: Collection[str], message: str) -> None:
-    """Refuse unknown fields. `message` is the API's own, with a place for the field's name."""
+    """Refuse unknown fields. `message` is the API's own wording, with a placeholder for the field's name."""
     for name in body:
         if name not in fields:
             raise BadRequest(message.format(name[:100]), name[:100], "unknown_parameter")
@@ -178,7 +178,7 @@ def check_names(body: Mapping[str, object], fields: Collection[str], message: st
 def check_supported(
     body: Mapping[str, object], reasons: Mapping[str, str], never_neutral: Collection[str] = ()
 ) -> None:
-    """Refuse fields whose effect is not available here. Neutral values pass, except of `never_neutral` fields."""
+    """Refuse fields whose effect is not available here. Neutral values are accepted, except in `never_neutral`."""
     for name, reason in reasons.items():
         value = body.get(name)
         if value is not None and (name in never_neutral or value not in (False, [], {})):

@@ -94,7 +94,7 @@ def open_response(request: ApiRequest, job: str, status: str = "in_progress") ->
 def ended_response(
     request: ApiRequest, job: str, answer: ApiAnswer, items: list[dict[str, object]]
 ) -> dict[str, object]:
-    # A model that refuses has ended its answer itself; a filter has cut the answer off.
+    # A model that refuses ends its answer itself; a filter cuts the answer off.
     incomplete = None if answer.is_own_refusal else _INCOMPLETE.get(answer.reason)
     return {
         **open_response(request, job, "incomplete" if incomplete else "completed"),

@@ -20,7 +20,7 @@ MOST_ITEMS = 100  # of one page
 
 
 class Storing(Protocol):
-    """An engine that has the database itself, not the client of one over a socket."""
+    """An engine with direct access to the database, not a client of one over a socket."""
 
     async def completion(self, job_id: str) -> tuple[CompletionRequest, JobDetail]: ...
     async def delete(self, job_id: str) -> None: ...
@@ -58,7 +58,7 @@ async def document(engine: Engine, name: str) -> dict[str, object]:
 
 
 async def with_items(engine: Engine, body: dict[str, object]) -> dict[str, object]:
-    """A request's body with the stored items that it refers to by their ids."""
+    """A request's body, with the stored items in place of their ids."""
     references = responses_request.references(body)
     if not references:
         return body

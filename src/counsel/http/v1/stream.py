@@ -78,13 +78,13 @@ class Stream:
             await self._part(event.part)  # type: ignore[attr-defined]
         elif kind is ModelStarted or kind is Restarted:
             self._check_restart(event)
-            if kind is ModelStarted:  # settings that an earlier model did not take no longer matter
+            if kind is ModelStarted:  # settings that an earlier model did not accept no longer matter
                 self._ignored = list(self._request.ignored)
         elif isinstance(event, Noticed) and event.kind_of == "left_out" and event.setting:
             self._ignored.append(event.setting)
 
     def push(self, event: JobEvent) -> bool:
-        """Write a text at once, if that keeps the order and the client has read everything before it."""
+        """Write a text at once, if this keeps the order and the client has read everything sent before."""
         if type(event) is not TextAdded or self._chunks is None:
             return False
         if not self._began or self._over or self._writes or not self._chunks.takes_chunk():
@@ -112,8 +112,7 @@ class Stream:
         return new
 
     async def _tool_input(self, event: ToolInputAdded) -> None:
-        """Send a piece of a call's arguments; nothing of a call that began before this follower, until it is
-        complete."""
+        """Send a piece of a call's arguments. A call that began before the client followed is sent when complete."""
         length = self._inputs.get(event.id)
         if event.id in self._calls or (length is None and event.offset):
             return
@@ -132,7 +131,7 @@ class Stream:
         await self._write(self._renderer.part(part))
 
     def _check_restart(self, event: JobEvent) -> None:
-        """Raise if the answer begins again after text or a tool call was sent: neither can be taken back."""
+        """Raise if the answer begins again after text or a tool call was sent, because neither can be taken back."""
         keeps = event.offset if isinstance(event, Restarted) else 0
         if self._length > keeps or self._inputs or self._calls:
             is_taken = isinstance(event, Restarted) and event.reason == "interrupted"

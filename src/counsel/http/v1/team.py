@@ -1,4 +1,4 @@
-"""What a server tells a counsel that joins it: its release, who sends the request, and which models may be asked."""
+"""What a server tells a counsel that joins it: its release, the person's name, and which models they may ask."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _about(caller: Caller) -> dict[str, object]:
 
 
 def _model(model: Model) -> dict[str, object]:
-    """The facts that a counsel needs if it does not know the model itself."""
+    """What the other counsel needs to know about a model that is not in its own catalog."""
     return {
         "id": model.id,
         "provider": model.provider,
