@@ -4,7 +4,7 @@
     answer = client.ask("codex", "Is this lock needed?", session_tag="review", on_partial=print)
 
 Thread-safe: each request has its own connection. While a service restarts, the client tries again with growing pauses.
-It repeats a request whose connection broke, since the service has cancelled the first one.
+If a connection breaks, the client sends its request again, since the service has cancelled the first one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
 
 
 class AskError(Exception):
-    """A failure. `code` is one of counsel's error codes, `details` has its fields."""
+    """A failure. `code` is one of counsel's error codes, `details` contains its other fields."""
 
     def __init__(
         self, message: str, code: str = "INTERNAL", details: dict[str, object] | None = None
@@ -100,7 +100,7 @@ class AskClient:
             connection.sendall(json.dumps(request).encode() + b"\n")
             for line in _lines(connection, deadline):
                 if line.get("requestId") != request["requestId"]:
-                    if line.get("requestId") is None and line.get("error"):  # it could not parse our line
+                    if line.get("requestId") is None and line.get("error"):  # our line was not parsed
                         raise AskError(line["error"], line.get("code", "INTERNAL"), line.get("details"))
                 elif "partial" in line:
                     if on_restart is not None and "restarted" in line:

@@ -73,7 +73,7 @@ class AskService:
         self._server: asyncio.Server | None = None
         self._bound: locks.Identity | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self.idle: PendingConnections[Connection] = PendingConnections()  # of too many, the oldest is closed
+        self.idle: PendingConnections[Connection] = PendingConnections()  # the oldest gives way to new ones
         self._most = most_connections(MOST_CONNECTIONS)
 
     async def __aenter__(self) -> Self:
@@ -165,7 +165,7 @@ class Connection:
     def close_idle(self) -> None:
         """Make room for a newer connection."""
         busy = RateLimited("This connection was idle and was closed for a newer one.", hint="Connect again.")
-        if self._writer.transport.get_write_buffer_size():  # it does not read
+        if self._writer.transport.get_write_buffer_size():  # the client does not read
             self._writer.transport.abort()
         else:
             self._send(_failure(None, busy))

@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from counsel.daemon.server import DaemonStatus
 
 START_TIMEOUT = 20.0  # seconds for a daemon to start, and to say hello
-FIRST_FAILING_LIMIT = 3.0  # the same as FAILING_LIMIT, while no request has been sent yet
+FIRST_FAILING_LIMIT = 3.0  # like launcher.FAILING_LIMIT, while no request has been sent yet
 RECONNECT_TIMEOUT = 300.0  # seconds for a request that has lost its daemon to reach the next one
 LARGEST_ANSWER = 256 * 1024 * 1024  # bytes of one line from the daemon
 
 
 async def connect(caller: Caller | None = None) -> RemoteEngine:
-    """The daemon of this caller's COUNSEL_HOME; starts one if none runs."""
+    """Connect to the daemon of this caller's COUNSEL_HOME. Start one if none runs."""
     engine = RemoteEngine(os.environ if caller is None else caller.env, caller)
     await engine.open()
     return engine
 
 
 async def find(env: Mapping[str, str] | None = None) -> RemoteEngine | None:
-    """The daemon, if one is running."""
+    """Connect to the daemon, if one is running."""
     engine = RemoteEngine(os.environ if env is None else env)
     return engine if await engine.open(start=False) else None
 
@@ -236,7 +236,7 @@ class RemoteEngine:
     def _check_time(self) -> None:
         """Give up when daemons keep dying after they have started."""
         if self._lost_at and time.monotonic() - self._lost_at > RECONNECT_TIMEOUT:
-            raise self._give_up("it died again and again")
+            raise self._give_up("it keeps dying")
 
     async def _document(self, method: str, **params: object) -> dict[str, object]:
         return read.as_object(await self._ask(method, **params))

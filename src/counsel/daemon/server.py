@@ -220,7 +220,7 @@ class DaemonServer:
     async def _busy(self) -> bool:
         try:
             return await self.engine.busy()
-        except Exception:  # with a damaged database the daemon still ends when idle
+        except Exception:  # with a damaged database, the daemon still exits when idle
             log.exception("cannot read the jobs from the database")
             return False
 

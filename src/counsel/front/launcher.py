@@ -23,8 +23,8 @@ FULL = object()  # a daemon listens, and its queue of connections is full
 RETRY = 0.01  # seconds between attempts while a daemon starts
 CHECK_EVERY = 0.25  # seconds between checks for another process' daemon, during a pause before the next start
 LONGEST_PAUSE = 5.0  # seconds before another start, when many in a row have failed
-FAILING_LIMIT = 60.0  # seconds of starts that fail for a known reason, until calls fail: an upgrade's time
-MIN_FAILURES = 3  # failed starts until calls fail: on a busy machine each takes seconds
+FAILING_LIMIT = 60.0  # seconds of starts failing for a known reason before calls fail: time for an upgrade
+MIN_FAILURES = 3  # failed starts before calls fail: on a busy machine each takes seconds
 MIN_ATTEMPTS = 5.0  # seconds of attempts for a call that arrives while starts are failing
 STARTER_TIMEOUT = 15.0  # seconds for another process to start the daemon, before we start one as well
 # -P: import no module of the current folder, which is whatever folder an agent works in

@@ -61,7 +61,7 @@ PROMPTS: dict[str, Prompt] = {
         "Several models review the current change; each finding is checked by another model.",
         (
             ("base", "Commit or branch to compare with (default: the uncommitted change).", False),
-            ("focus", "What to look at, for example security.", False),
+            ("focus", "What to focus on, for example security.", False),
             _MODELS,
         ),
         """Have counsel review the change in this repository.
@@ -111,8 +111,8 @@ own conclusion. A model that failed is named. Agreement is no proof: check what 
     ),
     "plan": Prompt(
         "Plan with other models",
-        "Make an implementation plan and let other models criticise it before you start.",
-        (("task", "What is to be built or changed.", True),),
+        "Write an implementation plan, and let other models criticise it before you start.",
+        (("task", "What to build or change.", True),),
         f"""Make a plan for this task; write no code yet:
 
 {{task}} {_WHOLE}

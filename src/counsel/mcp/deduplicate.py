@@ -1,8 +1,8 @@
 """Removes repeated texts from results for MCP clients: a text that a model reads twice is paid for twice.
 
-A consensus has repetitions: `content` has the last answers, and a refined entry has the first one. Every result is sent
-twice, as JSON and as text, and a client reads one of them. Where it is known which (`client_timeouts.CLIENTS`), the
-other is shortened. The command line and `/api` show complete results.
+A consensus repeats texts: `content` contains the last answers, and each refined entry contains the model's first
+answer. Every result is sent twice, as JSON and as text, and a client reads one of the two. If counsel knows which
+(`client_timeouts.CLIENTS`), it shortens the other. The command line and `/api` show complete results.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _status(status: JobStatus) -> dict[str, object]:
 
 
 def _without_partials(content: Json, partials: set[str]) -> dict[str, object]:
-    """The job without those partial texts of its error and failed members that `models_status` already has."""
+    """The job without partial texts, of its error and of failed members, that `models_status` already contains."""
 
     def without(row: Json) -> dict[str, object]:
         return _without(row, "partial") if row.get("partial") in partials else dict(row)
@@ -90,7 +90,7 @@ def _vote(document: Json) -> dict[str, object]:
 
 
 def _beside_history(result: ConsensusResult) -> dict[str, object]:
-    """The consensus without last answers, which the conversation has. First answers are only here."""
+    """The consensus without last answers, which the history contains. It does not contain first answers."""
     document = _without(result.to_json(), "content")
     unchanged_models = {answer.model for answer in result.initial} - _refining_models(result)
     document["phases"] = _phases(document, unchanged_models, ("initial_response", "refined_response"))

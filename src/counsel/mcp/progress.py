@@ -106,7 +106,7 @@ def _tail(text: str, most: int, length: int) -> str:
 
 
 class LiveText:
-    """A job's answers while they arrive. Of each, only as much is kept as a message can show."""
+    """A job's answers while they arrive: of each, the end, as long as a message can show."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()

@@ -117,7 +117,7 @@ def _shortened(content: Content, most: int, note: str) -> Json:
         fitting = _longest_that_fits(content, most, Cut(_SHORTEST, entries, note))
         if fitting:
             return fitting
-    raise AssertionError("no result is so large that nothing of it fits")
+    raise AssertionError("the shortest form of a result always fits")
 
 
 def _longest_that_fits(content: Content, most: int, least: Cut) -> dict[str, object] | None:
