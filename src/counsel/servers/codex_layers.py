@@ -19,13 +19,13 @@ from counsel.servers.formats import tables
 
 
 def weakest_first(fmt: ServerFormat, places: Iterable[ServerTable]) -> list[ServerTable]:
-    """The tables that are layers, weakest first. Of two in one scope the nearer is stronger. Plugins are no layers."""
+    """The tables that are layers, weakest first. In one scope, the nearer table is stronger. Plugins are not layers."""
     layers = [table for table in places if table.scope != "plugin"]
     return sorted(layers, key=lambda table: rank(fmt, table))[::-1]
 
 
 def rank(fmt: ServerFormat, table: ServerTable) -> tuple[int, int]:
-    """The less, the stronger."""
+    """A table's position: lower is stronger."""
     scopes = fmt.precedence
     return -table.strength, scopes.index(table.scope) if table.scope in scopes else 0
 

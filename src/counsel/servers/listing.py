@@ -275,7 +275,7 @@ def _stronger_scope(
 
 
 def _is_used(row: ListedServer, fmt: ServerFormat) -> bool:
-    """Where files are layers, a disabled server counts: the others become a part of it."""
+    """Whether the client uses the server. In layers, a disabled one counts, too: weaker entries are merged into it."""
     return row.waits_for is None and (row.server.enabled or fmt.layered)
 
 

@@ -155,7 +155,7 @@ def _with_strings(entry: object) -> Any:
 
 
 def _with_switch(server: Server) -> Server:
-    """The server switched by `disabled` or `enabled`, which some other programs' JSON has and these agents' has not."""
+    """The server, disabled if a field `disabled` or `enabled` says so: other programs' JSON may contain these."""
     off = server.extras.get("disabled") is True or server.extras.get("enabled") is False
     extras = {key: value for key, value in server.extras.items() if key not in ("disabled", "enabled")}
     return server.replaced(enabled=server.enabled and not off, extras=extras)

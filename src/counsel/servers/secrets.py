@@ -87,7 +87,7 @@ def _has_known_key(text: str) -> bool:
 
 
 def _looks_random(text: str) -> bool:
-    """Whether a text is long, with letters and digits but no space or dot; of a path, one of its parts."""
+    """Whether a text, or a part of a path, is long and has letters and digits but no space or dot."""
     if text.startswith(("/", "~/", "./", "../")):
         return any(map(_looks_random, filter(None, text.strip("~.").split("/"))))
     return (

@@ -81,7 +81,7 @@ class Selection:
         return self.to_change(name, agents, scope, self._switchable)
 
     def _switchable(self, table: ServerTable) -> bool:
-        """Whether the table's servers can be switched: in a foreign file, only if a user's file has the switch."""
+        """Whether the table's servers can be switched; if their file is not writable, by a switch in another file."""
         switches = format_of(table.agent).switches(self.workspace, table)
         return table.writable or (
             bool(switches) and all(switch.target != table.target for switch in switches)

@@ -153,7 +153,7 @@ class Servers:
         replace: bool = False,
         dry_run: bool = False,
     ) -> Applied:
-        """Copy a server from (agent, scope) to each (agent, scope). Scope None in `source`: the server that it uses."""
+        """Copy a server from `source` to each target, all (agent, scope). Source scope None: the server in use."""
         from counsel.servers import changes  # listing does not need it
 
         planner = self._planner()

@@ -53,7 +53,7 @@ def list_skills(
     names = list(dict.fromkeys(agents or WITH_SKILLS))
     skills = [skill for agent in names for skill in _skills_of(agent, workspace, scanner)]
     problems = tuple(dict.fromkeys(scanner.problems))
-    # The copy that differs may belong to an agent that was not asked for.
+    # A differing copy may belong to an agent that is not in `names`.
     other_skills = [
         skill
         for agent in WITH_SKILLS

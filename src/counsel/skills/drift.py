@@ -70,7 +70,7 @@ def differing_copies(group: list[Skill]) -> dict[Path, Path]:
 
 
 def with_drift(skills: tuple[Skill, ...]) -> tuple[Skill, ...]:
-    """The skills, with a note on each one that has a different copy. Skills that come with an agent are no copies."""
+    """The skills, with a note on each one that has a different copy. Skills that come with an agent do not count."""
     differing: dict[Path, Path] = {}
     for group in groups_of_copies(skill for skill in skills if skill.scope != "system").values():
         differing |= differing_copies(group)

@@ -26,7 +26,7 @@ def unshare_skill(
     project: Path | str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Sharing:
-    """Remove this skill's links and copies (those for these agents) that are for the user or in this project."""
+    """Remove this skill's links and copies for these agents, in the user's folders and in this project."""
     workspace = current_workspace(project, env)
     undo_log = UndoLog(workspace.env)
     agents = set(checked_agents(to))

@@ -278,7 +278,7 @@ def _drop(plain: Plain, holder: Container, indices: list[int]) -> list[Splice]:
         splices += _drop_slot(plain, slot, followed=followed)
     if remaining and remaining[-1] < indices[-1] and holder.slots[indices[-1]].comma is None:
         comma = holder.slots[remaining[-1]].comma
-        assert comma is not None  # a slot that another follows has a comma
+        assert comma is not None  # a slot followed by another has a comma
         splices.append((comma, comma + 1, ""))
     return splices
 

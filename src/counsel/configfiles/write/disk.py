@@ -150,7 +150,7 @@ def back_up(original: Snapshot, backup: Path) -> None:
     """Keep the file that is about to be replaced under a second name; where links are impossible, copy it."""
     backup.unlink(missing_ok=True)
     info = original.real.stat()
-    if info.st_nlink == 1:  # with another name, a program could write into the backup through that name
+    if info.st_nlink == 1:  # through another hard link, a program could write into the backup
         with contextlib.suppress(OSError):  # another file system, or one without links
             os.link(original.real, backup)
             return

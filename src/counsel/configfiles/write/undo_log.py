@@ -126,7 +126,7 @@ class UndoLog:
         ]
 
     def rewind(self, operations: Sequence[Operation], path: Path) -> PlannedWrite:
-        """One file without several changes (newest first), as one write; `NotFound` if none of them wrote it."""
+        """Undo several changes (newest first) of one file in one write; `NotFound` if none of them wrote the file."""
         steps = [
             (entry.target, _undo_of(self, operation, number))
             for operation in operations
