@@ -249,9 +249,9 @@ class Counsel:
     ) -> Review:
         """Let several models review a change; each finding is checked by a model that did not make it.
 
-        `diff` is a unified diff. Without it, the change is that of the repository in `cwd`: what HEAD has changed since
-        it branched off `base`; what is `staged`; else the working tree against HEAD, or the branch if nothing is
-        changed there.
+        `diff` is a unified diff. Without it, the change comes from the repository in `cwd`: with `base`, the changes on
+        HEAD since it branched off `base`; with `staged`, the staged changes; otherwise those of the working tree or, if
+        there are none, those of the branch.
         """
         change = await asyncio.to_thread(_change, diff, base, self._caller, staged=staged)
         from counsel.engine.consult.review import source
@@ -306,7 +306,7 @@ def _common(options: Options) -> dict[str, Any]:
 
 
 def _tuple_of(name: str, items: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """The items as a tuple. A string is refused: it is a sequence too, but its characters are never meant."""
+    """The items as a tuple. A string is refused: it is a sequence, too, but no caller means its characters."""
     if isinstance(items, str | bytes | os.PathLike):
         raise InvalidArgument(f"{name} must be a list, not {items!r}.", hint=f"Write {name}=[{items!r}].")
     return tuple(os.fspath(item) for item in items)

@@ -131,7 +131,7 @@ _SCALARS = frozenset({"number", "integer", "boolean"})
 
 
 def _scalar(value: object, kind: str | None) -> object:
-    """`"0.7"`, `"2"` and `"true"`, as callers send them that fill in forms, as what they stand for."""
+    """The value that a text such as `"0.7"`, `"2"` or `"true"` stands for: some callers send every value as text."""
     if isinstance(value, str):
         if kind == "boolean":
             return {"true": True, "false": False}.get(value.strip().lower(), value)
@@ -144,7 +144,7 @@ def _scalar(value: object, kind: str | None) -> object:
 
 
 def _object(schema: Schema) -> Schema | None:
-    """The schema or the alternative in it that describes an object."""
+    """The schema that describes an object: this one, or one of its alternatives."""
     return next(
         (
             alternative
@@ -200,7 +200,7 @@ def _enum(path: str, choices: Sequence[str], value: object, _: object) -> _Probl
 
 def _range(path: str, _: object, value: float, schema: Schema) -> _Problems:
     low, high = schema["minimum"], schema.get("maximum")
-    if high is not None and not low <= value <= high:  # written like this, it also refuses NaN
+    if high is not None and not low <= value <= high:  # written this way, the comparison also refuses NaN
         yield f"{path} must be from {low:g} to {high:g}, not {_excerpt(value)}"
     elif high is None and not low <= value <= _LARGEST:
         yield f"{path} must be {low:g} or more, not {_excerpt(value)}"

@@ -47,9 +47,9 @@ class Wait:
 
     reason: WaitReason
     text: str
-    job_id: str | None = None  # `turn`: the job that comes first
-    at: float | None = None  # `retry`: when
-    names: tuple[str, ...] | None = None  # `keys`: the variables that hold them
+    job_id: str | None = None  # for `turn`: the job that must end first
+    at: float | None = None  # for `retry`: the time of the next attempt
+    names: tuple[str, ...] | None = None  # for `keys`: the environment variables of the missing keys
 
     def to_json(self) -> EventData:
         document: EventData = {"for": self.reason, "text": self.text}
@@ -207,7 +207,7 @@ class ToolUsed(JobEvent):
 
 @dataclass(slots=True)
 class ToolInputAdded(JobEvent):
-    """Of a completion: a piece of a tool call's arguments, at `offset`. The whole call follows as a `PartAdded`."""
+    """In a completion: a piece of a tool call's arguments, at `offset`. The whole call follows as a `PartAdded`."""
 
     text: str
     offset: int
@@ -225,7 +225,7 @@ class ToolInputAdded(JobEvent):
 
 @dataclass(slots=True)
 class PartAdded(JobEvent):
-    """Of a completion: a whole tool call, a finished block of reasoning, or what one of the vendor's tools did."""
+    """In a completion: a whole tool call, a finished block of reasoning, or what one of the vendor's tools did."""
 
     part: AnswerPart
 
@@ -240,7 +240,7 @@ class PartAdded(JobEvent):
 class Noticed(JobEvent):
     kind_of: str
     text: str
-    setting: str | None = None  # `left_out`: the name of the setting
+    setting: str | None = None  # for `left_out`: the setting's name
 
     kind = "notice"
 

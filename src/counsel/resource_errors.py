@@ -1,6 +1,6 @@
 """Recognise failures that are caused by a lack of open files, memory or processes on this machine.
 
-Such a failure can occur anywhere (a connection, a file, an agent's start), and then looks like a failure of that thing.
+Such a failure can occur anywhere (a connection, a file, an agent's start), and looks like a failure of that operation.
 """
 
 from __future__ import annotations

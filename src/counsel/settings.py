@@ -87,7 +87,7 @@ class Settings:
     panel_size: int = _setting(
         "COUNSEL_PANEL_SIZE",
         3,
-        "How many models `auto` alone means in a consensus, if that many vendors are available.",
+        "Number of models that `auto` alone stands for in a consensus, if that many vendors are available.",
         minimum=2,
         maximum=20,
     )
@@ -193,7 +193,7 @@ class Settings:
     concurrency: int = _setting(
         "COUNSEL_CONCURRENCY",
         64,
-        "Jobs that one server or worker of a team runs at the same time; 0: it leaves them to others.",
+        "Jobs that one server or worker of a team runs at the same time; 0: none, so that others run them.",
         minimum=0,
     )
     drain_seconds: int = _setting(
@@ -248,7 +248,7 @@ class Settings:
     ready_queue_seconds: int = _setting(
         "COUNSEL_READY_QUEUE_SECONDS",
         300,
-        "`/ready` names a job that has waited this long for a server that takes it; 0: never.",
+        "`/ready` names a job that has waited this long for a free server; 0: never.",
         minimum=0,
     )
     metrics_token: str = _setting(
@@ -310,7 +310,7 @@ class Settings:
     oidc_hosts: tuple[str, ...] = _setting(
         "COUNSEL_OIDC_HOSTS",
         (),
-        "Further hosts that the issuer's own description may name for its token and keys; others are never contacted.",
+        "Further hosts that the issuer's metadata may name for its token endpoint and keys; others are never contacted.",
     )
     oidc_allowed_domains: tuple[str, ...] = _setting(
         "COUNSEL_OIDC_ALLOWED_DOMAINS",
@@ -390,7 +390,7 @@ class Settings:
     log_format: str = _setting(
         "COUNSEL_LOG_FORMAT",
         "text",
-        "Form of the log: lines for people, or one JSON object per line, with the request's id.",
+        "Format of the log: lines for people, or one JSON object per line, with the request's id.",
         choices=("text", "json"),
     )
     traces: bool = _setting(

@@ -141,7 +141,7 @@ def _budget_error(result: ConsensusResult) -> BudgetExceeded | None:
 
 
 def trial(question: Question, result: ConsensusResult) -> Trial:
-    """The trial of a question. A failed member has no choice, and the cost of its failed calls counts for no way."""
+    """The trial of a question. A failed member has no choice, and no way of asking is charged for its failed calls."""
     first_answers = {answer.model: answer for answer in result.initial}
     refined_answers = {answer.model: answer for answer in result.refined if answer.metadata}
     ballots = tuple(
