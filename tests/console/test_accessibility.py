@@ -103,7 +103,7 @@ def dialogs(ids: dict[str, str]) -> Iterator[tuple[str, list[Step], str]]:
     yield "#/servers/github?at=codex:user", [("edit", button("Edit"))], "Edit github"
     yield "#/servers/github?at=codex:user", [("rename", button("Rename"))], "New name"
     yield "#/servers/github?at=codex:user", [("copy", button("Copy to …"))], "References to variables"
-    yield "#/servers/scratch?at=claude:local", [("check", button("Check"))], "It failed"
+    yield "#/servers/scratch?at=claude:local", [("check", button("Check"))], "Failed"
     yield "#/servers", [add, ("empty", button("Review the changes"))], "The server needs a name."
     yield "#/servers", [add, ("fill", fill_server), review], "Nothing is written before you confirm"
     yield "#/servers", [add, ("paste", wrong_paste), review], "CONFIG_INVALID"

@@ -264,14 +264,14 @@ def test_a_check_lists_the_tools_or_says_what_failed(console: Console) -> None:
     page = console.open("#/servers/quick?at=claude:user")
     details = page.get_by_role("dialog", name="quick")
     details.get_by_role("button", name="Check", exact=True).click()
-    expect(details.get_by_role("status")).to_contain_text("It answered")
+    expect(details.get_by_role("status")).to_contain_text("Answered")
     expect(details.get_by_role("listitem")).to_have_text(
         re.compile("whereami.*Where the server runs", re.DOTALL)
     )
     console.open("#/servers/broken?at=claude:user")
     details = page.get_by_role("dialog", name="broken")
     details.get_by_role("button", name="Check", exact=True).click()
-    expect(details.get_by_role("status")).to_contain_text("It failed")
+    expect(details.get_by_role("status")).to_contain_text("Failed")
     expect(details.get_by_role("status")).to_contain_text("/nowhere/program")
     # The project's own server starts only after the folder is trusted.
     console.open("#/servers/team?at=claude:project")

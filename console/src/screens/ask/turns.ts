@@ -107,7 +107,7 @@ export function remarksOf(details: Details): string[] {
   if (details.finish_reason === 'length') remarks.push('The answer was cut off at the maximum length. Ask it to continue.');
   for (const { model, code } of details.passed_over ?? []) remarks.push(`${model} failed (${code}), so another model answered.`);
   if (details.answered_by) remarks.push(`The vendor says that ${details.answered_by} answered.`);
-  if (details.settings_left_out?.length) remarks.push(`The model does not take: ${details.settings_left_out.join(', ')}.`);
+  if (details.settings_left_out?.length) remarks.push(`The model does not accept: ${details.settings_left_out.join(', ')}.`);
   if (details.cached) remarks.push('From the cache: this answer cost nothing.');
   return [...remarks, ...(details.warnings ?? [])];
 }

@@ -42,7 +42,7 @@ export function verdict(first: string, refined: string): Verdict {
   const share = shareOfDifferentWords(first.slice(0, MOST_COUNTED), refined.slice(0, MOST_COUNTED));
   const percent = Math.round(share * 100);
   const changed = share >= CHANGED;
-  const rule = `${percent}% of the words are in one of the two answers only; from ${CHANGED * 100}% this page says “changed its mind”. It compares words, not meaning.`;
+  const rule = `${percent}% of the words occur in only one of the two answers; from ${CHANGED * 100}% this page says “changed its mind”. It compares words, not meaning.`;
   return { changed, text: changed ? 'changed its mind' : 'kept its answer', reason: rule };
 }
 
