@@ -159,7 +159,7 @@ def test_stdin_in_any_encoding(env: dict[str, str], tmp_path: Path) -> None:
     assert (binary.returncode, b"Standard input is not a text" in binary.stderr) == (1, True)
 
 
-def test_arguments_and_folders_that_are_no_utf8(env: dict[str, str], tmp_path: Path) -> None:
+def test_arguments_and_folders_that_are_not_utf8(env: dict[str, str], tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)  # noqa: PTH102 - its name is no text
     Path(os.fsdecode(folder + b"/n\xffte.txt")).write_text("in the file")

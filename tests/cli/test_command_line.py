@@ -116,7 +116,7 @@ def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
 
 
 @pytest.mark.usefixtures("with_probe")
-def test_a_failure_is_words_on_stderr_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_a_message_on_stderr_and_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["probe", "--raise", "counsel"]) == 1
     streams = capsys.readouterr()
     assert streams.out == ""
@@ -147,7 +147,7 @@ def test_an_interrupt_is_exit_130(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("with_probe")
-def test_a_defect_is_words_and_exit_1_and_a_trace_on_demand(
+def test_a_defect_is_a_message_and_exit_1_with_a_traceback_on_demand(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli.run(["probe", "--json", "--raise", "defect"]) == 1

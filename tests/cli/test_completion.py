@@ -225,7 +225,7 @@ def test_completing_commands_imports_none_of_them(env: dict[str, str], project: 
     assert modules == {"counsel.cli.closed_window", "counsel.cli.output", "counsel.cli.tables"}
 
 
-def test_where_nothing_can_be_read_nothing_is_completed(
+def test_nothing_is_completed_if_nothing_can_be_read(
     env: dict[str, str], project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "home" / "counsel.db").write_bytes(b"no database" * 1000)

@@ -102,7 +102,7 @@ def test_the_verdict_reads_well_at_80_columns() -> None:
     assert sorted(order, key=text.index) == order
 
 
-def test_differences_are_no_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_are_not_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fence, a table's row or a list that appears twice, or in part, would change everything after it."""
     before = (
         "- fast\n- small\n\n```sql\nBEGIN;\nUPDATE one SET a = 1 WHERE b = 2;\nCOMMIT;\n```\n\nUse a lock.\n"
@@ -188,7 +188,7 @@ def test_differences_are_shown_by_words_where_enough_is_the_same(
     assert consensus_output.word_diff(before, after) == expected
 
 
-def test_a_result_of_the_release_before_is_shown_as_it_was() -> None:
+def test_a_result_of_the_previous_release_is_shown_as_it_was() -> None:
     old = {
         "status": "consensus_complete",
         "models_consulted": 2,
@@ -214,7 +214,7 @@ def test_a_result_of_the_release_before_is_shown_as_it_was() -> None:
     assert "vote" not in again
 
 
-def test_a_failure_after_an_answer_is_not_told_as_a_new_start() -> None:
+def test_a_failure_after_an_answer_is_not_announced_as_a_new_start() -> None:
     """An answer outside the choices arrives completely, and fails afterwards."""
     board = Board()
     news = [
@@ -236,7 +236,7 @@ def test_a_failure_after_an_answer_is_not_told_as_a_new_start() -> None:
     assert board.line("0") == "gpt-5: failed: gpt-5 picked none of the choices."
 
 
-def test_failures_are_told_in_the_words_of_the_command_line(
+def test_failures_are_reported_in_the_words_of_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(output, "can_render", lambda: False)
@@ -293,7 +293,7 @@ def test_the_board_has_the_judge() -> None:
         (["--judge", "sonnet"], 1, "must not be a member"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(
+def test_contradictory_options_are_refused(
     user: User, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, message: str
 ) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
@@ -304,7 +304,7 @@ def test_options_that_cannot_be_meant_are_refused(
     assert "max_cost_usd" not in user.err
 
 
-def test_a_member_without_a_part_is_asked_by_its_name(tmp_path: Path) -> None:
+def test_a_member_without_role_or_stance_is_asked_by_its_name(tmp_path: Path) -> None:
     user_settings = settings.load({"COUNSEL_HOME": str(tmp_path)})
     models = ("gpt-5", "gpt-5", "sonnet")
     members = consensus_members.assign_roles(models, ["gpt-5=a writer"], ["sonnet=Against"], user_settings)

@@ -194,7 +194,7 @@ def test_a_file_of_an_older_release_is_read_as_it_is(person: User, tmp_path: Pat
     assert "newer counsel" in person.err
 
 
-def test_of_a_damaged_file_comes_what_can_be_read(person: User, tmp_path: Path) -> None:
+def test_readable_rows_of_a_damaged_file_are_imported(person: User, tmp_path: Path) -> None:
     for number in range(30):
         in_file(person.counsel_home, job_with_answer(number, conversation=f"c{number}", title="long " * 500))
     data = (person.counsel_home / "counsel.db").read_bytes()
@@ -206,7 +206,7 @@ def test_of_a_damaged_file_comes_what_can_be_read(person: User, tmp_path: Path) 
     assert "warning" in person.run("import", str(damaged_file)).err
 
 
-def test_what_is_no_database_is_named(person: User, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_named(person: User, tmp_path: Path) -> None:
     (tmp_path / "none.db").write_bytes(b"not a database" * 500)
     for path in (tmp_path / "none.db", tmp_path / "missing.db"):
         assert person.run("import", str(path)).code == 1

@@ -451,7 +451,7 @@ def counsel(env: dict[str, str], *arguments: str, **more: str) -> subprocess.Com
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**env, **more})
 
 
-def test_the_command_says_it_to_people_and_to_programs(env: dict[str, str]) -> None:
+def test_findings_are_printed_for_people_and_for_programs(env: dict[str, str]) -> None:
     result = counsel(env)
     assert (result.returncode, result.stderr) == (0, "")
     assert "problems: 0, warnings: 1" in result.stdout
@@ -538,7 +538,7 @@ def test_repair_gives_an_old_files_free_pages_back(env: dict[str, str]) -> None:
         assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
 
 
-def test_an_emptied_database_is_no_sound_one(env: dict[str, str]) -> None:
+def test_an_emptied_database_is_not_intact(env: dict[str, str]) -> None:
     path = database(env)
     with path.open("w"):
         pass

@@ -79,7 +79,7 @@ def test_an_image_is_sent_in_the_vendors_format(
     assert image.size[0] == 2048
 
 
-def test_one_bad_file_and_nothing_is_sent(
+def test_if_one_file_is_bad_nothing_is_sent(
     ask: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
     result = ask(

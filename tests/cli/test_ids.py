@@ -128,7 +128,7 @@ def test_an_ambiguous_beginning_lists_what_it_could_be(
     ids=" ".join,
 )
 @pytest.mark.parametrize("name", ["dddd", "nothing", "job_dddddddd-0000-4000-8000-000000000000"])
-def test_what_does_not_exist_is_named_with_what_lists_the_rest(
+def test_an_unknown_id_is_named_with_the_command_that_lists_the_others(
     counsel: Run, project: Path, tmp_path: Path, command: tuple[str, ...], name: str
 ) -> None:
     seed(tmp_path / "home", *seeds(project))
@@ -184,14 +184,14 @@ def test_cancel_last_means_what_runs_here(counsel: Run, project: Path, tmp_path:
     ],
     ids=" ".join,
 )
-def test_where_nothing_is_yet_it_is_said(counsel: Run, command: tuple[str, ...]) -> None:
+def test_an_empty_home_is_reported_with_what_to_do(counsel: Run, command: tuple[str, ...]) -> None:
     result = counsel(*command)
     assert result.code == 1
     assert "yet" in result.err
     assert "`counsel ask" in result.err
 
 
-def test_a_database_that_cannot_be_read_is_no_crash(counsel: Run, tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_read_causes_no_crash(counsel: Run, tmp_path: Path) -> None:
     (tmp_path / "home" / "counsel.db").write_bytes(b"not a database" * 500)
     result = counsel("conversations", "show", "9be01")
     assert result.code == 1
@@ -277,7 +277,9 @@ def test_names_that_look_like_numbers_or_commits_stay_names(
 
 
 @pytest.mark.parametrize("arguments", [("-c", ""), ("why", "-c", "two words")])
-def test_what_names_no_conversation_is_refused(counsel: Run, vendors: FakeProcess, arguments: Any) -> None:
+def test_a_value_that_names_no_conversation_is_refused(
+    counsel: Run, vendors: FakeProcess, arguments: Any
+) -> None:
     assert counsel("ask", "x" if arguments[0] == "-c" else arguments[0], *arguments[-2:]).code != 0
     assert vendors.calls == []
 

@@ -216,7 +216,7 @@ def test_one_model_of_a_consensus_is_stopped(
         (10 * 86_400, "10 days ago"),
     ],
 )
-def test_moments_in_words(seconds: float, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_in_words(seconds: float, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 2_000_000_000.0)
     assert times.ago(2_000_000_000.0 - seconds) == text
 

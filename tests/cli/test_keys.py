@@ -79,7 +79,9 @@ def test_a_key_is_removed(person: User, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     "key", ["", "  \n", "two words", "line\nbreak", 'quo"te', "it's", "tab\tbed", "é" * 30]
 )
-def test_what_is_no_key_is_not_stored(person: User, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_text_that_is_not_a_key_is_not_stored(
+    person: User, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(key))
     assert person.run("set", "openai", "--no-check").code == 1
     assert not (person.counsel_home / ".env").exists()

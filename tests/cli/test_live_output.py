@@ -88,7 +88,7 @@ def test_a_pipe_gets_the_answer_alone(start: Start, fake_process: FakeProcess) -
     assert err.decode().count(VOID) == 1
 
 
-def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(
+def test_a_pipe_with_live_text_gets_a_mark_after_discarded_text(
     start: Start, fake_process: FakeProcess
 ) -> None:
     process = start("ask", "hello", "--stream", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -103,7 +103,7 @@ def test_a_pipe_that_wants_live_text_gets_a_mark_behind_the_void(
 
 
 @pytest.mark.parametrize("term", ["xterm", "dumb"])
-def test_on_a_terminal_a_line_marks_what_is_void(
+def test_on_a_terminal_a_line_marks_discarded_text(
     env: dict[str, str], tmp_path: Path, fake_process: FakeProcess, term: str
 ) -> None:
     with Terminal(
@@ -118,7 +118,7 @@ def test_on_a_terminal_a_line_marks_what_is_void(
     assert terminal.text.count("void1") == 1
 
 
-def test_on_a_terminal_the_mark_is_on_stderr_too_when_that_is_elsewhere(
+def test_the_mark_is_on_the_terminal_and_on_a_redirected_stderr(
     start: Start, fake_process: FakeProcess
 ) -> None:
     master, slave = pty.openpty()
@@ -157,7 +157,7 @@ def test_text_of_a_killed_daemon_is_marked_and_nothing_is_removed(
     assert lines[2].endswith(ANSWER)
 
 
-def test_what_had_arrived_of_a_failed_answer_is_shown_by_its_job(
+def test_the_partial_text_of_a_failed_answer_is_shown_by_its_job(
     start: Start, fake_process: FakeProcess
 ) -> None:
     process = start("ask", "hello", "-m", "gpt-5", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -200,7 +200,7 @@ def test_what_is_written_is_the_answer_or_marked(
     assert capsys.readouterr().out == out
 
 
-def test_an_answer_that_is_stopped_behind_a_mark_leaves_no_empty_line(
+def test_an_answer_that_is_stopped_after_a_mark_leaves_no_empty_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answer = LiveAnswer(stream=True)
@@ -216,7 +216,7 @@ def test_an_answer_that_is_stopped_behind_a_mark_leaves_no_empty_line(
     assert (word, mark[:1], rest) == ("uno", "[", "")
 
 
-def test_a_column_of_a_consensus_forgets_what_is_void() -> None:
+def test_a_column_of_a_consensus_drops_discarded_text() -> None:
     board = Board()
     board.add(event_from(1, 0.0, "model_started", "0", {"model": "claude", "phase": "initial"}))
     board.add(event_from(1, 0.0, "text", "0", {"text": "I look. It sa", "offset": 0}))

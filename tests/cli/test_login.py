@@ -128,7 +128,7 @@ def test_login_status_and_logout(person: User, monkeypatch: pytest.MonkeyPatch, 
     assert json.loads(person.counsel("--status", "--json")) == {"joined": False}
 
 
-def test_who_has_keys_learns_that_they_are_not_used(
+def test_a_person_with_keys_learns_that_they_are_not_used(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0000000000000000")
@@ -136,7 +136,7 @@ def test_who_has_keys_learns_that_they_are_not_used(
 
 
 @pytest.mark.parametrize(("token", "message"), [("", "No token was given"), ("a b", "This is not a token")])
-def test_what_is_no_token_is_named_so(
+def test_text_that_is_not_a_token_is_reported_as_such(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str, token: str, message: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(token + "\n"))
@@ -163,7 +163,7 @@ def test_a_token_that_is_refused_is_not_stored(
     assert not (person.counsel_home / "team.json").exists()
 
 
-def test_who_has_not_joined_is_not_sent_to_what_only_shows_logins(
+def test_before_joining_no_hint_mentions_the_login_status(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setattr(_Server, "do_GET", lambda handler: handler.send_error(404))
@@ -175,7 +175,7 @@ def test_who_has_not_joined_is_not_sent_to_what_only_shows_logins(
 
 
 @pytest.mark.parametrize("status", [403, 429, 500, 502])
-def test_a_server_that_fails_gets_no_advice_for_who_has_joined(
+def test_a_failing_server_gets_no_advice_for_people_who_have_joined(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str, status: int
 ) -> None:
     monkeypatch.setattr(_Server, "do_GET", lambda handler: handler.send_error(status))
@@ -187,7 +187,7 @@ def test_a_server_that_fails_gets_no_advice_for_who_has_joined(
     assert "Nothing was changed" in result.err
 
 
-def test_a_server_that_says_nothing_is_not_asked_with_less_effort(
+def test_a_silent_server_gets_no_advice_about_effort(
     person: User, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     release = threading.Event()
@@ -293,7 +293,7 @@ def test_a_server_that_is_down(person: User, monkeypatch: pytest.MonkeyPatch, ur
     assert json.loads(person.counsel("--status", "--json", code=1))["reachable"] is False
 
 
-def test_a_certificate_that_is_not_trusted_is_said_plainly(
+def test_an_untrusted_certificate_is_reported_plainly(
     person: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pem = _certificate(tmp_path)

@@ -30,7 +30,7 @@ def notes(**about: Any) -> list[str]:
     return login._notes(JOINED, {**info, **about})
 
 
-def test_a_server_like_this_one_needs_no_word() -> None:
+def test_a_server_like_this_machine_needs_no_note() -> None:
     assert notes() == []
     assert notes(time=None) == []
 
@@ -48,7 +48,7 @@ def test_clocks_that_differ_much_are_named(servers: float, note: list[str]) -> N
     assert notes(time=servers) == note
 
 
-def test_what_a_person_cannot_do_there() -> None:
+def test_missing_permissions_models_and_other_releases_are_noted() -> None:
     assert notes(person={"role": "read-only"}) == ["your role is read-only: you can read, but not ask"]
     assert notes(models=[]) == ["the server offers you no model: it has no provider's key"]
     assert notes(counsel="0.1") == [f"the server runs counsel 0.1, this machine {__version__}"]

@@ -176,7 +176,7 @@ def test_several_paths_may_follow_one_option(
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_what_cannot_name_a_conversation_is_the_question(
+def test_text_that_cannot_name_a_conversation_is_the_question(
     args: tuple[str, ...], conversation: str | None, prompt: str | None
 ) -> None:
     values = parsed(*args)
@@ -234,7 +234,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_live_rows_tell_who_is_waited_for_and_what_it_thinks(clock: list[float]) -> None:
+def test_live_rows_show_the_awaited_model_and_its_thinking(clock: list[float]) -> None:
     live = progress.LiveProgress(io.StringIO())
     assert live.status() == []
     live.wait_for("gpt\x1b[2J")

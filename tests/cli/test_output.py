@@ -46,7 +46,7 @@ def _read(master: int) -> bytes:
 @pytest.mark.parametrize(
     "call", ["answer(text)", "line(text)", "message(text)", "table(['x'], [[text]])", "document(text)"]
 )
-def test_nothing_that_others_wrote_commands_a_terminal(call: str) -> None:
+def test_no_text_from_others_controls_a_terminal(call: str) -> None:
     script = f"import sys; from counsel.cli import output; text = {EVIL!r}; output.{call}"
     text = on_a_terminal(script)
     assert not COMMANDS.search(text)
@@ -58,7 +58,7 @@ def test_an_answer_is_exact_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == EVIL + "\r\n"
 
 
-def test_a_document_means_the_same_after_it_was_made_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+def test_escaping_does_not_change_what_a_document_means(capsys: pytest.CaptureFixture[str]) -> None:
     output.document({"title": EVIL})
     assert json.loads(capsys.readouterr().out) == {"title": EVIL}
 
@@ -128,7 +128,7 @@ LONG_ROWS = [
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_no_word_is_broken_that_fits_a_line(width: int) -> None:
+def test_no_word_that_fits_on_a_line_is_broken(width: int) -> None:
     lines = tables.lines(("server", "claude", "what", "notes"), LONG_ROWS, width)
     assert max(map(tables.cells, lines)) <= max(width, 76)
     words = {word for line in lines for word in line.split()}

@@ -47,9 +47,7 @@ def test_an_empty_list_of_conversations_is_reported(capsys: pytest.CaptureFixtur
     assert "No conversations." in streams.out + streams.err
 
 
-async def test_where_no_daemon_runs_there_is_none_to_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_stopping_without_a_daemon_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNSEL_HOME", str(tmp_path))
     assert await daemon._stop() is False
 

@@ -48,7 +48,7 @@ def answer(screen: Terminal, key: str) -> None:
 
 
 @pytest.mark.parametrize(("key", "code"), [("n\n", 1), ("\n", 1), ("\x03", 130), ("\x04", 130)])
-def test_whoever_does_not_agree_reads_that_nothing_was_changed(terminal: Make, key: str, code: int) -> None:
+def test_declining_says_that_nothing_was_changed(terminal: Make, key: str, code: int) -> None:
     with terminal("setup", "--agent", "claude", "--no-check") as screen:
         screen.until("Write this change?")
         answer(screen, key)
@@ -60,7 +60,9 @@ def test_whoever_does_not_agree_reads_that_nothing_was_changed(terminal: Make, k
 @pytest.mark.parametrize(
     ("env", "colours"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
-def test_a_diff_is_coloured_for_who_wants_it(terminal: Make, env: dict[str, str], colours: bool) -> None:
+def test_a_diff_is_coloured_unless_no_color_is_set(
+    terminal: Make, env: dict[str, str], colours: bool
+) -> None:
     with terminal("servers", "add", "x", "--agent", "claude", "--dry-run", "--", "echo", **env) as screen:
         assert screen.wait() == 0
     assert bool(COLOUR.search(screen.data)) is colours

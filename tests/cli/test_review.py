@@ -196,7 +196,7 @@ def test_the_text_reads_well_at_80_columns(run: Run, repository: Path) -> None:
     assert "gemini-2.5-flash: checking findings …" in result.stderr
 
 
-def test_the_board_of_a_review_is_as_small_as_what_it_says() -> None:
+def test_the_board_of_a_review_is_as_small_as_its_text() -> None:
     board = ReviewBoard()
     for slot, model in enumerate(planted.MODELS):
         board.add(ModelStarted(slot, 0.0, str(slot), model, "review"))
@@ -288,7 +288,7 @@ def test_github_annotations_are_escaped(run: Run, repository: Path) -> None:
 @pytest.mark.parametrize(
     "options", [(), ("--json",), ("--sarif", "-"), ("--github",)], ids=lambda options: options[:1]
 )
-def test_no_models_words_and_no_files_name_command_githubs_runner(
+def test_no_text_of_a_model_and_no_file_name_commands_githubs_runner(
     run: Run, repository: Path, fake_process: FakeProcess, env: dict[str, str], options: tuple[str, ...]
 ) -> None:
     """The runner executes every line of a log that begins with `::`, and every `##[` in one."""
@@ -358,7 +358,7 @@ def test_quiet_shows_why_a_review_failed(run: Run, project: Path) -> None:
     assert "There is no commit 'no-such-branch'" in result.stderr
 
 
-def test_what_is_no_diff_is_not_taken_for_an_empty_one(run: Run, repository: Path) -> None:
+def test_text_that_is_not_a_diff_is_not_taken_for_an_empty_diff(run: Run, repository: Path) -> None:
     (repository / "stat.txt").write_text(planted.git(repository, "diff", "--stat"))
     result = run("review", "--diff", "stat.txt", *PANEL, "--fail-on", "high")
     assert (result.returncode, result.stdout) == (3, "")
@@ -399,7 +399,7 @@ def test_findings_at_impossible_places(run: Run, repository: Path, fake_process:
     assert result.returncode == 0
 
 
-def test_what_cannot_be_combined_is_bad_usage(run: Run, repository: Path) -> None:
+def test_options_that_cannot_be_combined_are_bad_usage(run: Run, repository: Path) -> None:
     for options in (
         ("main", "--staged"),
         ("--staged", "--diff", "x"),
@@ -438,7 +438,7 @@ def test_a_diff_that_was_cut_off_says_so(run: Run, repository: Path) -> None:
     assert json.loads(run("review", "--diff", "whole.diff", *PANEL, "--json").stdout)["left_out"] == []
 
 
-def test_nothing_to_review_is_no_failure_and_asks_nobody(
+def test_nothing_to_review_is_not_a_failure_and_asks_nobody(
     run: Run, repository: Path, fake_process: FakeProcess
 ) -> None:
     planted.git(repository, "checkout", "-q", ".")
@@ -461,7 +461,7 @@ def test_nothing_to_review_is_no_failure_and_asks_nobody(
     assert fake_process.calls == []
 
 
-def test_a_branch_is_compared_with_where_it_left(run: Run, project: Path, fake_process: FakeProcess) -> None:
+def test_a_branch_is_compared_with_its_merge_base(run: Run, project: Path, fake_process: FakeProcess) -> None:
     planted.script(fake_process)
     (project / "store.py").write_text("x = 1\n")
     result = run("review", "main", *PANEL, "--json")

@@ -47,7 +47,7 @@ def state(slot: str, text: str = "", partial: str | None = None) -> ModelState:
         (job("consensus", models_status=(state("0", partial="b"), state("1"))), "0 of 2 answers kept, and partial text"),
     ],
 )  # fmt: skip
-def test_what_is_kept_is_named_with_the_command_that_shows_it(
+def test_kept_answers_are_named_with_the_command_that_shows_them(
     status: JobStatus, expected: str | None
 ) -> None:
     text = stopped.summary(status)

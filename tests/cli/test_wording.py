@@ -66,7 +66,7 @@ def test_no_text_of_the_engine_names_a_tool_or_its_arguments_on_the_command_line
         "Name the one that you mean by its job_id.",
     ],
 )
-def test_an_error_has_the_commands_words(hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_uses_the_commands_words(hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     for as_json in (True, False):
         fail(Conflict("Two jobs run.", hint=hint), as_json=as_json)
         streams = capsys.readouterr()

@@ -291,7 +291,7 @@ def test_many_tables_side_by_side_are_as_if_added_one_by_one() -> None:
     assert together.text == one_by_one.set_member(("mcp_servers", "b", "command"), "d").text
 
 
-def test_what_goes_together_goes_as_if_one_by_one() -> None:
+def test_removing_several_at_once_equals_removing_one_by_one() -> None:
     before = "[s.a]\nk = 1\n\n[s.b] # b\n\n[t]\nd.x = 1 # x\nd.y = 2\n\n[s.c]\nk = { l = 1, m = 2 }\n"
     drops = [Drop(("s", "a")), Drop(("s", "b")), Drop(("t", "d")), Drop(("s", "c", "k", "l"))]
     one_by_one = parse(before, "toml")

@@ -156,7 +156,7 @@ def test_a_file_with_two_names_is_copied(tmp_path: Path, home: Path) -> None:
     assert file.read_text() == '{"b": 2}'
 
 
-def test_a_backup_that_a_straggler_wrote_into_is_not_given_back(tmp_path: Path, home: Path) -> None:
+def test_a_backup_that_a_late_writer_wrote_into_is_not_restored(tmp_path: Path, home: Path) -> None:
     """A client that opened the file before counsel replaced it writes into what is now the backup."""
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
@@ -206,7 +206,7 @@ def test_backups_are_private(tmp_path: Path, home: Path) -> None:
     assert stat.S_IMODE((home / "backups").stat().st_mode) == 0o700
 
 
-def test_undo_of_what_is_gone_already_is_nothing(tmp_path: Path, home: Path) -> None:
+def test_undo_ignores_changes_that_are_gone_already(tmp_path: Path, home: Path) -> None:
     """A person removed the change from one file by hand: it is still undone in the other one."""
     by_hand, untouched, deleted = (tmp_path / name for name in ("1.json", "2.json", "3.json"))
     for file in (by_hand, untouched, deleted):
@@ -221,7 +221,7 @@ def test_undo_of_what_is_gone_already_is_nothing(tmp_path: Path, home: Path) -> 
 
 
 @pytest.mark.parametrize("since", ["m = 2\n", "[mcp_servers.other]\ncommand = 'o'\n"])
-def test_undo_of_what_went_with_its_table_is_nothing(since: str, tmp_path: Path, home: Path) -> None:
+def test_undo_ignores_a_member_whose_table_is_gone(since: str, tmp_path: Path, home: Path) -> None:
     file, undo_log = tmp_path / "config.toml", UndoLog(home)
     file.write_text("[mcp_servers.a]\ncommand = 'a'\n")
     apply(undo_log, by_edits(Target(file, "toml"), lambda _: [Put(("mcp_servers", "b"), {"command": "b"})]))

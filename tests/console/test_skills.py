@@ -88,7 +88,7 @@ def test_a_skill_shows_its_text_its_files_each_verdict_and_how_to_fix_it(console
     expect(page.get_by_role("button", name="Copy $release")).to_be_visible()
 
     console.open("#/skills/incident-report")
-    verdicts = page.get_by_role("region", name="What each agent makes of it")
+    verdicts = page.get_by_role("region", name="How each agent treats it")
     cursor = verdicts.get_by_role("listitem").filter(has_text="Cursor")
     expect(cursor.get_by_text("Refuses it")).to_be_visible()
     expect(cursor).to_contain_text("invalid frontmatter")

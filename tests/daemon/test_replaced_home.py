@@ -50,7 +50,7 @@ def replace_by_a_link_to_another(home: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [delete, restore, move, replace_by_a_link_to_another])
-async def test_a_home_that_is_another_gets_another_daemon_and_the_old_one_leaves_it_alone(
+async def test_a_replaced_home_gets_a_new_daemon_and_the_old_one_leaves_it_alone(
     home: Path, change: Callable[[Path], None]
 ) -> None:
     client, first = await start_client(home)

@@ -96,7 +96,7 @@ async def test_a_live_stream_is_resumed_at_every_event() -> None:
 
 
 @pytest.mark.parametrize("source", ["stored", "late"])
-async def test_a_client_of_a_live_stream_goes_on_with_what_is_stored_or_told_late(source: str) -> None:
+async def test_a_client_of_a_live_stream_continues_with_stored_and_late_events(source: str) -> None:
     events, stored_events, late = consensus_events()
     again = stored_events if source == "stored" else late
     for position, (cursor, _) in enumerate(await read(events), 1):
@@ -125,7 +125,7 @@ async def test_another_text_under_the_same_name_is_sent_as_a_whole() -> None:
     assert (event.data["text"], event.data["offset"]) == (", or not", 9)
 
 
-async def test_a_job_that_is_told_again_from_its_start_repeats_nothing() -> None:
+async def test_a_job_that_is_replayed_from_its_start_repeats_nothing() -> None:
     """Another process took it over while a client followed."""
     events, stored_events, _ = consensus_events()
     both = [event for _, event in await read([*events, *stored_events])]

@@ -39,7 +39,7 @@ def component(kind: Any) -> dict[str, object]:
     return schemas.components[kind.__name__]
 
 
-def test_what_must_be_there_is_required() -> None:
+def test_fields_that_may_not_be_missing_are_required() -> None:
     point = component(Point)
     assert point["required"] == ["x"]
     assert point["properties"] == {"x": {"type": "integer"}, "label": {"type": "string"}}
@@ -49,7 +49,7 @@ def test_what_must_be_there_is_required() -> None:
     assert "required" not in component(Open)
 
 
-def test_a_types_words_are_its_description() -> None:
+def test_a_types_docstring_is_its_description() -> None:
     assert component(Point)["description"] == "Where it is."
     assert "description" not in component(Open)
 

@@ -208,7 +208,7 @@ async def test_without_a_stream_the_answer_is_json(tmp_path: Path) -> None:
             assert (await response.json())["result"]["structuredContent"]["content"] == "echo"
 
 
-async def test_a_long_silence_is_filled_with_signs_of_life(
+async def test_a_long_silence_is_filled_with_keepalive_comments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exchange, "KEEP_ALIVE", 0.05)
@@ -221,7 +221,7 @@ async def test_a_long_silence_is_filled_with_signs_of_life(
             assert (await anext(events(response)))["result"]["structuredContent"] == {"content": "done"}
 
 
-async def test_cancelling_by_notification_and_by_leaving(
+async def test_cancelling_by_notification_and_by_disconnecting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mcp_sessions, "RETURN_WITHIN", 0.05)

@@ -188,7 +188,7 @@ async def test_a_job_is_followed_at_the_other_server_from_where_the_client_stopp
 
 
 @pytest.mark.parametrize(("name", "field"), [("a.pdf", "files"), ("a.txt", "files"), ("a.png", "images")])
-async def test_what_is_wrong_with_an_upload_is_told_without_a_path_of_the_server(
+async def test_an_error_about_an_upload_contains_no_path_of_the_server(
     api: Api, name: str, field: str
 ) -> None:
     async with api.session.post(

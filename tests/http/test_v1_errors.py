@@ -196,7 +196,7 @@ def test_a_client_of_anthropics_reads_its_errors_on_every_route(path: str, *, is
         (failure("TIMEOUT", retry_after=7.0), [(b"x-should-retry", b"false")]),
     ],
 )  # fmt: skip
-def test_what_counsel_has_tried_again_no_sdk_tries_again(
+def test_no_sdk_repeats_a_call_that_counsel_has_retried(
     error: CounselError, headers: list[tuple[bytes, bytes]]
 ) -> None:
     assert v1.headers(error) == headers

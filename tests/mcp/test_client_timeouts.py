@@ -159,7 +159,7 @@ async def test_calls_that_come_together_all_answer_before_that_limit(tmp_path: P
     assert all("does not wait longer" in reply["result"]["content"][0]["text"] for reply in replies)
 
 
-async def test_the_time_before_the_call_came_here_counts(tmp_path: Path) -> None:
+async def test_the_time_before_the_call_arrived_counts(tmp_path: Path) -> None:
     client = SessionClient(tmp_path)
     await client.initialize(name="codex-mcp-client")
     message = {"jsonrpc": "2.0", "id": 9, "method": "tools/call"}

@@ -120,7 +120,7 @@ async def test_pages_hold_the_whole_text_and_say_what_comes_next() -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 1_000, "\n" * 1_000, '"' * 500, "a b " * 300, "é" * 900])
-def test_pages_fit_whatever_their_letters(text: str) -> None:
+def test_pages_fit_whatever_characters_they_contain(text: str) -> None:
     pages = overflow._pages(text, 100)
     assert "".join(pages) == text
     assert all(len(json.dumps(page_text, ensure_ascii=False)) <= 100 for page_text in pages)

@@ -100,7 +100,7 @@ async def test_several_models_have_a_line_each(clock: list[float]) -> None:
     assert message == "one is thinking (0 s)\ntwo: …" + "x" * (100 - 3 - 3 - 1)
 
 
-async def test_a_single_model_that_ends_is_no_news(clock: list[float]) -> None:
+async def test_the_end_of_a_single_model_changes_no_message(clock: list[float]) -> None:
     job = live_text(started("one"), text("Hi"))
     job.changed.clear()
     job.add(finished("one"))

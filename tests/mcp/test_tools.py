@@ -142,7 +142,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
         ("export", "False", False),
     ],
 )
-def test_a_number_or_a_truth_may_be_written_as_text(name: str, text: str, value: object) -> None:
+def test_a_number_or_boolean_may_be_written_as_text(name: str, text: str, value: object) -> None:
     checked_arguments = argument_schema.check("chat", chat.TOOL.schema, {"prompt": "p", name: text})
     assert (checked_arguments[name], type(checked_arguments[name])) == (value, type(value))
 

@@ -290,9 +290,7 @@ def test_a_check_without_servers(user: User) -> None:
     assert user.json("check", "nope", code=1)["code"] == "NOT_FOUND"
 
 
-def test_what_a_server_says_beside_the_protocol_is_not_printed(
-    user: User, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_output_outside_the_protocol_is_not_printed(user: User, caplog: pytest.LogCaptureFixture) -> None:
     """The library would log a traceback with the text for every such line."""
     user.counsel("add", "x", "-a", "claude", "--", sys.executable, "-c", f"print('hello {SECRET}')")
     row = check_one(user, code=1)
@@ -316,7 +314,7 @@ def test_what_a_repository_brings_is_started_only_when_it_is_asked_for(user: Use
 
 @pytest.mark.thorough  # servers that refuse to end take five seconds each
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_end_it_ends_the_servers_first(signal_number: signal.Signals, user: User) -> None:
+def test_a_signal_ends_the_started_servers_first(signal_number: signal.Signals, user: User) -> None:
     """One server ends at once, the other does not: the wait for the second must not be cut short."""
     pids = user.home / "pids"
     os.mkfifo(pids)

@@ -28,7 +28,7 @@ def test_a_part_of_a_server_is_no_problem(user: User) -> None:
     }
 
 
-def test_what_together_would_break_codex_is_refused(user: User) -> None:
+def test_entries_that_together_would_break_codex_are_refused(user: User) -> None:
     """A project's url merged with the user's command makes every codex command fail in that project."""
     user.write("codex", USER)
     reply = user.json("add", "mine", "-a", "codex", "-s", "project", "--url", "http://127.0.0.1:9/", code=1)

@@ -113,7 +113,7 @@ def test_copies_from_every_client_to_every_other(agent: str, user: User) -> None
 # ── who is here ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_everywhere_means_those_that_are_here_and_names_the_others(user: User) -> None:
+def test_everywhere_means_the_clients_that_are_present_and_names_the_others(user: User) -> None:
     user.install("claude")
     (user.home / ".config" / "Code" / "User").mkdir(parents=True)  # used, with no program on PATH
     reply = user.json("add", "x", "--everywhere", "--", "c")
@@ -217,7 +217,9 @@ def test_a_client_with_servers_alone_is_one_module_and_one_row(fictional: User) 
     assert "Fictional has no switches" in user.json("disable", "x", "-a", "fictional", code=1)["error"]
 
 
-def test_it_can_be_neither_asked_nor_set_up(fictional: User, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_with_servers_alone_can_be_neither_asked_nor_set_up(
+    fictional: User, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert resolve("fictional") is None
     assert "fictional" not in askable_agents()
     for command in (["setup", "-a", "fictional"], ["skills", "list", "--agent", "fictional"]):

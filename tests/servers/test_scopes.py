@@ -28,7 +28,7 @@ def test_cursor_starts_both_so_nothing_shadows(user: User) -> None:
     assert {row["shadowed_by"] for row in user.json("list")["servers"]} == {None}
 
 
-def test_local_is_claudes_alone(user: User) -> None:
+def test_only_claude_has_the_local_scope(user: User) -> None:
     reply = user.json("add", "x", "--everywhere", "-s", "local", "--", "c", code=1)
     assert "has no writable scope 'local'" in reply["error"]
 

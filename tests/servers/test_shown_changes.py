@@ -85,7 +85,7 @@ def test_of_a_large_file_only_the_part_that_differs_is_compared(monkeypatch: pyt
         ([], None, "None of  has a server 'x'."),
     ],
 )
-def test_who_lacks_a_server(agents: list[str], scope: str | None, words: str) -> None:
+def test_the_agents_that_lack_a_server_are_named(agents: list[str], scope: str | None, words: str) -> None:
     assert selection._no_such_server("x", agents, scope) == words
 
 

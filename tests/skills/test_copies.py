@@ -108,7 +108,7 @@ def test_an_unknown_id_is_answered_with_the_last_ones(user: User) -> None:
     assert refusal.value.hint == f"The last ones are {latest}."
 
 
-def test_a_skill_may_be_taken_back_by_the_name_of_its_folder_or_its_path(user: User) -> None:
+def test_a_skill_may_be_unshared_by_the_name_of_its_folder_or_its_path(user: User) -> None:
     for name in ("gem", str(user.home / ".agents" / "skills" / "gem")):
         add_skill(user, "~/.claude", "gem")
         share_skill("gem", to=("codex",), project=user.project)
@@ -128,7 +128,7 @@ def test_of_a_skill_listed_several_times_the_one_that_is_used_is_shown(user: Use
     assert [skill.agent for skill in both.others] == ["codex"]
 
 
-def test_what_is_gone_already_is_reported(user: User) -> None:
+def test_a_link_that_no_longer_exists_is_reported(user: User) -> None:
     add_skill(user, "~/.claude", "gem")
     share_skill("gem", to=("codex",), project=user.project)
     (user.home / ".agents" / "skills" / "gem").unlink()

@@ -214,7 +214,7 @@ def test_a_header_that_is_not_yaml_is_read_by_lines_and_deeper_lines_continue() 
     assert fields == {"name": "a: b: c", "description": "one two: three four", "license": "x"}
 
 
-def test_in_a_header_that_is_not_yaml_no_word_means_nothing() -> None:
+def test_in_a_header_that_is_not_yaml_no_word_means_null() -> None:
     header = read("---\nname: ~\nlicense: a: [b\ndescription:\n  null\n---\nbody")
     assert header.remarks == ("broken",)
     assert (header.text("name"), header.text("description")) == ("~", "null")

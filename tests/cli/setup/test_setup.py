@@ -60,7 +60,7 @@ def test_every_installed_agent_gets_one_entry(user: User) -> None:
     assert not user.file("gemini").exists()
 
 
-def test_what_an_agent_would_not_hand_on_is_named_and_never_written(
+def test_variables_that_an_agent_filters_are_named_and_never_written(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user.install(*WITH_SETUP)
@@ -99,7 +99,7 @@ def test_proxies_and_settings_that_are_set_are_named_too(user: User, monkeypatch
     assert actions(user, "--yes", "--no-check")["codex"] == "unchanged"
 
 
-def test_what_is_not_set_is_named_only_where_that_means_nothing(
+def test_unset_variables_are_named_only_where_that_is_harmless(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Codex leaves out what is not set; elsewhere it would arrive empty, and an empty SSL_CERT_FILE means no
@@ -112,7 +112,7 @@ def test_what_is_not_set_is_named_only_where_that_means_nothing(
     assert not WAYS & {*entry(user, "cursor")["env"], *entry(user, "gemini")["env"]}
 
 
-def test_the_key_of_a_provider_of_the_users_own_is_handed_on(user: User) -> None:
+def test_the_key_of_a_users_own_provider_is_passed_on(user: User) -> None:
     user.install("codex")
     config = user.home / ".local/share/counsel/config.toml"
     config.parent.mkdir(parents=True)
@@ -143,7 +143,7 @@ def test_a_python_in_a_cache_is_warned_about(
     assert "is in a cache" not in user.err
 
 
-def test_remove_takes_what_codex_added_to_the_entry_too(user: User) -> None:
+def test_remove_also_removes_what_codex_added_to_the_entry(user: User) -> None:
     """Codex stores a tool's approval below the entry: left behind, it would stop every command of Codex."""
     user.install("codex")
     user.file("codex").parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def test_remove_takes_what_codex_added_to_the_entry_too(user: User) -> None:
     assert user.file("codex").read_text() == OWN["codex"] + "\n[tui]\nx = 1\n"
 
 
-def test_a_home_elsewhere_is_written_down(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_elsewhere_is_written_into_the_entry(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     user.install("claude", "codex")
     user.counsel("--yes", "--no-check")
     monkeypatch.setenv("XDG_DATA_HOME", str(user.home / "data"))  # which Codex does not pass on
@@ -194,7 +194,7 @@ def test_remove_restores_every_file_byte_for_byte(user: User, existing: bool) ->
     assert set(actions(user, "--remove", "--yes").values()) == {"absent"}
 
 
-def test_remove_takes_back_several_setups(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_undoes_several_setups(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     user.install("gemini")
     before = user.files()
     user.counsel("--yes", "--no-check")
@@ -257,7 +257,7 @@ def test_one_broken_file_blocks_no_other(user: User) -> None:
     assert user.file("claude").read_bytes() == b'{"mcpServers": '
 
 
-def test_where_no_agent_has_an_entry_none_is_asked(user: User) -> None:
+def test_without_an_entry_no_agent_is_asked(user: User) -> None:
     user.install("claude")
     user.write("claude", '{"mcpServers": ')
     user.counsel("--yes", "-a", "claude", code=1)

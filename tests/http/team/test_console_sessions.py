@@ -75,7 +75,7 @@ async def test_a_cookie_counts_only_in_requests_of_the_consoles_own_page(
         assert (await second_browser.fetch("GET", "/api/jobs"))[0] == 401, "a token is no cookie"
 
 
-async def test_over_tls_only_a_cookie_counts_that_no_neighbouring_host_can_set(
+async def test_over_tls_only_cookies_that_no_sibling_domain_can_set_count(
     tmp_path: Path, fake_api: FakeAPI, database: str
 ) -> None:
     """A page of evil.example.com may set cookies for example.com: they would sign Ann in as someone else."""

@@ -332,7 +332,7 @@ async def stateless(api: Api, method: str, params: dict[str, Any], ids: Ids) -> 
         return answer.status, ids.hidden(await answer.text())
 
 
-async def test_an_mcp_session_belongs_to_who_opened_it(team: TeamServer, ann: Ids) -> None:
+async def test_an_mcp_session_belongs_to_the_person_who_opened_it(team: TeamServer, ann: Ids) -> None:
     bob = await team.person("Bob")
     theirs: Api = team.ann  # type: ignore[attr-defined]
     await theirs.mcp("initialize", INFO)
@@ -415,7 +415,7 @@ async def test_idempotency_keys_and_chosen_names_are_each_persons_own(
     assert "xylophone" not in json.dumps(fake_api.last.body)
 
 
-async def test_uploads_are_sent_by_who_uploaded_them(team: TeamServer, ann: Ids) -> None:
+async def test_only_the_person_who_uploaded_a_file_can_send_it(team: TeamServer, ann: Ids) -> None:
     bob = await team.person("Bob")
     absent = ann.upload.replace(ann.upload.split("/")[2], uuid4().hex)
     answers = [
