@@ -105,7 +105,7 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Native:
-    """A client's own request body, for vendors with the client's API: it has what counsel's format cannot express."""
+    """A client's own body, for vendors with the same API: it may contain what counsel's format cannot express."""
 
     wire: str
     body: Json = field(repr=False)
@@ -140,7 +140,7 @@ class Call:
     knobs: Knobs = Knobs()
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
-    schema: Json | None = None  # of the answer: sent if the vendor supports structured output
+    schema: Json | None = None  # the answer's schema; sent if the vendor supports structured output
     tokens: int = 0  # estimated input, for the cost of a stream that breaks off; 0: unknown
     output_limit: int | None = None  # of all output including reasoning, in tokens: more is not reserved
     budget: Budget | None = field(default=None, repr=False, compare=False)  # None: none applies
@@ -151,7 +151,7 @@ class Call:
     push: Callable[[str], bool] | None = field(default=None, repr=False, compare=False)
     streams_tools: bool = False  # pieces of tool calls are events
     # Another model can answer: after this time (by the loop's clock) do not wait for retries.
-    hurry: float | None = None
+    retry_deadline: float | None = None
     # For agents only: the folder to work in, the files to read, the session to continue.
     cwd: Path | None = None
     files: tuple[Path, ...] = ()

@@ -214,6 +214,6 @@ async def test_a_connection_may_take_as_long_as_the_next_model_can_wait(
     loop = asyncio.get_running_loop()
     now = loop.time()
     monkeypatch.setattr(loop, "time", lambda: now)
-    call = replace(HELLO, hurry=None if seconds_left is None else now + seconds_left)
+    call = replace(HELLO, retry_deadline=None if seconds_left is None else now + seconds_left)
     assert retries.attempt_limits(Limits(connect=10.0), call).connect == pytest.approx(connect)
     assert retries.attempt_limits(Limits(connect=1.0), call).connect == 1.0

@@ -58,8 +58,8 @@ async def _run(settings: Settings, port: int | None) -> None:
     engine = await whole_engine(settings.home)
     try:
         engine.register_caller(caller.local_caller("worker", cwd=Path.cwd()))
-        stopping, hurry = asyncio.Event(), asyncio.Event()
-        _handle_signals(stopping, hurry)
+        stopping, second_signal = asyncio.Event(), asyncio.Event()
+        _handle_signals(stopping, second_signal)
         probes = await _probes(engine, settings, port, stopping)
         logs.announce(settings, f"counsel worker runs up to {settings.concurrency} jobs. Ctrl-C stops it.")
         await stopping.wait()
@@ -67,7 +67,7 @@ async def _run(settings: Settings, port: int | None) -> None:
             settings,
             f"counsel worker takes no more jobs; running ones have {settings.drain_seconds} seconds to finish.",
         )
-        await until_second_signal(engine.drain(settings.drain_seconds), hurry)
+        await until_second_signal(engine.drain(settings.drain_seconds), second_signal)
         if probes is not None:
             probes.close()
     finally:
@@ -75,9 +75,9 @@ async def _run(settings: Settings, port: int | None) -> None:
         await asyncio.to_thread(tracing.close)
 
 
-def _handle_signals(stopping: asyncio.Event, hurry: asyncio.Event) -> None:
+def _handle_signals(stopping: asyncio.Event, second_signal: asyncio.Event) -> None:
     def handle() -> None:
-        (hurry if stopping.is_set() else stopping).set()
+        (second_signal if stopping.is_set() else stopping).set()
 
     for signum in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signum, handle)

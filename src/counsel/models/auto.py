@@ -135,6 +135,6 @@ def _key_hint(catalog: Catalog) -> str:
         if row.provider.key_required and row.provider.key_envs
     ]
     return (
-        f"Store a key, as with `counsel keys set openai`, or set one of {', '.join(keys)}. "
+        f"Store a key, for example with `counsel keys set openai`, or set one of {', '.join(keys)}. "
         "Without a key, `counsel demo` runs a tiny model on this machine."
     )

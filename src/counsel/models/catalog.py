@@ -424,7 +424,7 @@ class _CallerEndpoint:
         if self.problem:
             return self.problem
         if not self.base_url:
-            return f"{row.base_url_env} is not set. `counsel demo --keep` starts it and prints the variable."
+            return f"{row.base_url_env} is not set. `counsel demo --keep` starts the model and prints the variable."
         if row.key_required and not self.key:
             key_page = f" (keys: {row.key_url})" if row.key_url else ""
             alternative = f", or run `counsel keys set {row.name}`" if row.key_envs else ""

@@ -33,15 +33,15 @@ def wait_before_next(
     """
     wait = _delay(attempt, failure.retry_after, backoff)
     start = asyncio.get_running_loop().time() + wait
-    too_late = start >= min(ends, call.hurry or ends)
+    too_late = start >= min(ends, call.retry_deadline or ends)
     return None if attempt >= limits.attempts or too_late else wait
 
 
 def attempt_limits(limits: Limits, call: Call) -> Limits:
     """The limits of one attempt: a connection that hangs must not keep the next model waiting."""
-    if call.hurry is None:
+    if call.retry_deadline is None:
         return limits
-    remaining = call.hurry - asyncio.get_running_loop().time()
+    remaining = call.retry_deadline - asyncio.get_running_loop().time()
     longest = max(LEAST_CONNECT, min(CONNECT_IN_A_HURRY, remaining))
     return replace(limits, connect=min(limits.connect, longest))
 

@@ -180,7 +180,7 @@ class _Attempts:
         self.failures += 1
         pause = min(self.calls.backoff * 2 ** min(self.failures - 1, 10), _LONGEST_PAUSE)
         wait = max(pause, failure.retry_after or 0.0)
-        until = min(self.lost_at + _PATIENCE, self.ends, self.call.hurry or self.ends)
+        until = min(self.lost_at + _PATIENCE, self.ends, self.call.retry_deadline or self.ends)
         return wait if now + wait < until else None
 
     def _notice(self, attempt: int, wait: float, error: CounselError) -> Notice:

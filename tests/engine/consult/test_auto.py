@@ -169,8 +169,8 @@ async def test_retries_stop_when_the_patience_ends() -> None:
     now = asyncio.get_running_loop().time()
     failure, limits = retries.Retryable(ProviderUnavailable("down"), retry_after=4.0), Limits()
 
-    def wait(hurry: float | None) -> float | None:
-        call = Call((Turn("user", "Q"),), hurry=hurry)
+    def wait(retry_deadline: float | None) -> float | None:
+        call = Call((Turn("user", "Q"),), retry_deadline=retry_deadline)
         return retries.wait_before_next(failure, 1, call, limits, ends=now + 300, backoff=0.5)
 
     assert (wait(None), wait(now + 60), wait(now + 2), wait(now - 60)) == (4.0, 4.0, None, None)
@@ -179,8 +179,10 @@ async def test_retries_stop_when_the_patience_ends() -> None:
 async def test_a_connection_that_hangs_does_not_keep_the_next_model_waiting() -> None:
     now, limits = asyncio.get_running_loop().time(), Limits()
 
-    def connect(hurry: float | None) -> float:
-        return retries.attempt_limits(limits, Call((Turn("user", "Q"),), hurry=hurry)).connect
+    def connect(retry_deadline: float | None) -> float:
+        return retries.attempt_limits(
+            limits, Call((Turn("user", "Q"),), retry_deadline=retry_deadline)
+        ).connect
 
     assert connect(None) == limits.connect
     assert connect(now + 60) == retries.CONNECT_IN_A_HURRY

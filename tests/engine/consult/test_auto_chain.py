@@ -83,8 +83,8 @@ async def test_two_models_that_miss_the_schema_are_enough() -> None:
 
 
 async def test_retries_end_early_only_where_another_model_can_answer() -> None:
-    assert AutoChain([GPT]).hurry is None
-    assert AutoChain([GPT, CLAUDE]).hurry is not None
+    assert AutoChain([GPT]).retry_deadline is None
+    assert AutoChain([GPT, CLAUDE]).retry_deadline is not None
 
 
 async def test_one_providers_failure_is_its_own() -> None:

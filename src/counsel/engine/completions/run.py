@@ -68,7 +68,7 @@ async def _first_answer(
     while route := chain.next():
         step = Step(f"answer:{route.name}", chat.SLOT, "answer", last=True, may_be_empty=len(candidates) == 1)
         try:
-            call = replace(compose.compose(request, route), hurry=chain.hurry)
+            call = replace(compose.compose(request, route), retry_deadline=chain.retry_deadline)
             reply = await consultation.ask(step, route, call)
         except CounselError as error:
             # Text that a client has read cannot be withdrawn.

@@ -35,7 +35,9 @@ class AutoChain:
         self._skipped = list(skipped)
         self._failures: list[tuple[Route, CounselError]] = []
         alternatives = len(self._left) > 1
-        self.hurry = asyncio.get_running_loop().time() + retries.AUTO_RETRY_SECONDS if alternatives else None
+        self.retry_deadline = (
+            asyncio.get_running_loop().time() + retries.AUTO_RETRY_SECONDS if alternatives else None
+        )
 
     def next(self) -> Route | None:
         return self._left[0] if self._left else None

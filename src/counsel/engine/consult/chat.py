@@ -138,8 +138,8 @@ async def _first_answer(
     while route := chain.next():
         try:
             call = await conversation.compose_async(consultation.job, history, route, store)
-            if chain.hurry is not None:
-                call = replace(call, hurry=chain.hurry)
+            if chain.retry_deadline is not None:
+                call = replace(call, retry_deadline=chain.retry_deadline)
             step = _step(consultation.job, route)
             reply = await cache.ask(consultation, step, route, call)
             if consultation.job.task.schema is not None:
