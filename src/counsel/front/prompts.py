@@ -17,8 +17,11 @@ TITLES_SINCE = "2025-06-18"
 
 
 class Prompt:
-    """One slash command. `text` has a `{name}` for each part that depends on an argument; `parts` has the two texts to
-    insert there, with the argument and without it."""
+    """One slash command.
+
+    `text` contains a `{name}` for each part that depends on an argument; `parts` contains both texts to insert there,
+    one with the argument and one without it.
+    """
 
     __slots__ = ("arguments", "description", "parts", "text", "title")
 
@@ -117,7 +120,7 @@ own conclusion. A model that failed is named. Agreement is no proof: check what 
 
 {{task}} {_WHOLE}
 
-1. Read the code concerned and draft a plan: steps, files, interfaces, tests, risks, what is left out.
+1. Read the relevant code and draft a plan: steps, files, interfaces, tests, risks, and what is out of scope.
 2. Send it with counsel's `consensus` tool, models ["auto"], and the relevant files in `files`. Ask what is missing, wrong, \
 or simpler, and which step is most likely to fail.
 3. Decide on each objection yourself. Show the final plan, the objections that you rejected and why, and open questions.""",
@@ -131,7 +134,7 @@ or simpler, and which step is most likely to fail.
 
 {{problem}} {_WHOLE}
 
-1. Reproduce it and collect facts: the exact message, the code concerned, what changed, what was ruled out.
+1. Reproduce it and collect facts: the exact message, the relevant code, what changed, what was ruled out.
 2. Call counsel's `chat` tool with these facts and the files in `files`. Ask for the likely causes, each with a \
 check that would confirm or refute it.
 3. Run the checks, the cheapest first. Send the results back with the same continuation_id if the cause is still open.

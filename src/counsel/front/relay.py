@@ -87,7 +87,7 @@ class Relay:
         self.from_daemon = Lines()
         self.hello_received = False  # the daemon has sent its hello
         self.connected = False  # and it is not older than we are
-        self.daemon_leaves = False  # it announced its exit: reconnect only when a request needs a daemon
+        self.daemon_leaves = False  # the daemon announced its exit: reconnect only when a request needs one
         self.retry_at = 0.0  # when to try to reach the daemon again; 0: not at all
         self.give_up_at = 0.0  # when to stop trying if no request waits for a daemon
         self.has_noted_jobs = False  # jobs with a note wait for the next daemon

@@ -159,7 +159,7 @@ def _status(status: JobStatus) -> str:
 
 def _with_history(status: JobStatus) -> Iterator[str]:
     yield from map(_message, status.history or ())
-    if isinstance(status.result, ConsensusResult):  # the conversation has only the last answers
+    if isinstance(status.result, ConsensusResult):  # the conversation contains only the last answers
         for answer in status.result.refined:
             if answer.text and answer.first.text:
                 yield _section(answer.model, answer.first.text, "first answer")

@@ -98,7 +98,7 @@ async def _in_time(call: Call, job: str) -> Result | Accepted:
     except TimeoutError:
         await call.engine.detach(job)
     accepted = await call.engine.accepted(job)
-    if accepted.continuation.status != "processing":  # it has just ended
+    if accepted.continuation.status != "processing":  # the job has just ended
         return await call.engine.wait(job)
     return still_running(accepted, call)
 
