@@ -36,9 +36,9 @@ ASKED = [
 
 
 @pytest.fixture(scope="module")
-def switchboard(home: Path, vendor: dict[str, str]) -> Iterator[tuple[int, str]]:
-    with daemon(home, env=vendor) as matches:
-        yield matches
+def running_daemon(home: Path, vendor: dict[str, str]) -> Iterator[tuple[int, str]]:
+    with daemon(home, env=vendor) as process:
+        yield process
 
 
 def answers(path: str) -> bool:
@@ -55,8 +55,8 @@ def exchange(lines: Lines, messages: list[bytes], cuts: list[int], last: bytes) 
             return
 
 
-def test_the_front(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
-    pid, path = switchboard
+def test_the_front(home: Path, running_daemon: tuple[int, str], vendor: dict[str, str]) -> None:
+    pid, path = running_daemon
 
     with front(home, env=vendor) as (front_process, client), unharmed(home, pid, lambda: answers(path)):
 
@@ -74,8 +74,8 @@ def test_the_front(home: Path, switchboard: tuple[int, str], vendor: dict[str, s
 
 
 @pytest.mark.parametrize("hello", [b"", HELLO, ENGINE], ids=["no-hello", "client", "program"])
-def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: bytes) -> None:
-    pid, path = switchboard
+def test_the_daemons_socket(home: Path, running_daemon: tuple[int, str], hello: bytes) -> None:
+    pid, path = running_daemon
     notes = st.builds(b"@".__add__, documents(QUESTIONS))
 
     @fuzz
@@ -99,7 +99,7 @@ def test_the_daemons_socket(home: Path, switchboard: tuple[int, str], hello: byt
         run()
 
 
-def test_the_askmodel_service(home: Path, switchboard: tuple[int, str], vendor: dict[str, str]) -> None:
+def test_the_askmodel_service(home: Path, running_daemon: tuple[int, str], vendor: dict[str, str]) -> None:
     with process(home, "ask-service", "--session", "fuzz", env=vendor) as child:
         path = json.loads(piped(child.stdout).readline())["socket"]
 
