@@ -59,9 +59,9 @@ def report(left_out: Iterable[LeftOut], folder: Path) -> None:
     reasons: dict[str, list[str]] = {}
     for entry in left_out:
         reasons.setdefault(entry.why, []).append(os.path.relpath(entry.path, folder))
-    for why, paths in reasons.items():
+    for reason, paths in reasons.items():
         more = f" and {len(paths) - _MOST_NAMES} more" if len(paths) > _MOST_NAMES else ""
-        output.message(f"left out: {', '.join(paths[:_MOST_NAMES])}{more} ({why})")
+        output.message(f"left out: {', '.join(paths[:_MOST_NAMES])}{more} ({reason})")
 
 
 def is_path(text: str, cwd: Path) -> bool:

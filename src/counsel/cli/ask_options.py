@@ -152,7 +152,7 @@ def _names_path(word: str, cwd: Path) -> bool:
 def one_model(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     """`gpt-5, opus`: tried one after another."""
     if not all(chain(value)):
-        raise click.BadParameter("A model's name is empty.")
+        raise click.BadParameter("A model's name is empty. Separate names by commas: gpt-5,opus.")
     return value
 
 
@@ -160,7 +160,7 @@ def several_models(_ctx: click.Context, _param: click.Parameter, values: tuple[s
     """`-m a,b -m c`. Without any: the user's own panel, or one that counsel chooses."""
     names = tuple(name.strip() for value in values for name in value.split(","))
     if not all(names):
-        raise click.BadParameter("A model's name is empty.")
+        raise click.BadParameter("A model's name is empty. Separate names by commas: gpt-5,opus.")
     return names or ("auto",)
 
 

@@ -135,8 +135,8 @@ class _Progress:
 
         if isinstance(result, Failed):
             self.failed.append(result)
-            why = in_cli_words(result.error.message)
-            output.message(f"{self._count()} {result.question.id}: failed: [{result.error.code}] {why}")
+            reason = in_cli_words(result.error.message)
+            output.message(f"{self._count()} {result.question.id}: failed: [{result.error.code}] {reason}")
             return
         self._trials.append(result)
         if self._records:

@@ -102,7 +102,7 @@ class _StopSignals:
             loop.add_signal_handler(signum, self._stop, signum, task)
         try:
             return await work
-        finally:  # a loop that is not running would swallow the signals
+        finally:  # a loop that is not running would ignore the signals
             for signum in signums:
                 loop.remove_signal_handler(signum)
 

@@ -271,7 +271,7 @@ def _conversation_of_job(ids: Lookup, name: str) -> str | None:
 
 def _check(name: str, kind: str) -> None:
     if not name.strip():  # a script's empty variable must not select a job
-        raise click.UsageError(f"The id of the {kind} is empty.")
+        raise click.UsageError(f"The id of the {kind} is empty. `counsel {kind}s` lists the ids.")
 
 
 def _check_length(name: str, kind: str) -> None:

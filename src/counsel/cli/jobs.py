@@ -237,7 +237,7 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
 async def _wait(engine: Engine, job_id: str) -> None:
     try:
         await engine.wait(job_id)
-    except CounselError:  # the status that is printed next has the error
+    except CounselError:  # the status that is printed next contains the error
         return
 
 
@@ -264,7 +264,7 @@ def _show(job: JobStatus) -> None:
 
 
 def _details(job: JobStatus) -> Iterator[tuple[str, str]]:
-    """The details of a job. They go to stderr: stdout has only the answer."""
+    """The details of a job. They go to stderr: stdout gets only the answer."""
     started_at = times.seconds(job.started_at)
     yield "job", job.job_id
     yield "status", _progress(job)

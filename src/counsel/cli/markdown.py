@@ -70,7 +70,7 @@ class MarkdownStream:
         self._parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(
             ["table", "strikethrough"]
         )
-        self._parser.disable("text_join")  # it drops the backslashes of formulas
+        self._parser.disable("text_join")  # this rule drops the backslashes of formulas
         self._references: dict[str, object] = {}  # addresses of links that are defined elsewhere in the text
         self._console = output.console()
         self._renderer = Renderer(self._console)

@@ -20,7 +20,7 @@ def parser(
         if unknown := [name for name in values if name not in names]:
             raise click.BadParameter(f"{unknown[0]!r} is not one of {', '.join(names)}.")
         if value and not values:  # a script's empty variable must not mean all of them
-            raise click.BadParameter(f"it is empty; use one of {', '.join(names)}.")
+            raise click.BadParameter(f"the value is empty; use one of {', '.join(names)}.")
         return tuple(dict.fromkeys(values))
 
     return split

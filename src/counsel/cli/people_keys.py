@@ -173,7 +173,7 @@ def _request(method: str, path: str, body: object = None) -> Any:
             ) from None
         if answer.status == 401:
             raise AuthenticationFailed(
-                f"{login.host} does not accept this login (any more).",
+                f"{login.host} does not accept this login.",
                 hint=f"Run `counsel login {login.url}` with a new token.",
             )
         if answer.status != 200:

@@ -52,7 +52,7 @@ def limit(name: str | None, group: str | None, provider: str | None, as_json: bo
     """
     subjects = [(kind, value) for kind, value in _kinds(name, group, provider) if value]
     if len(subjects) != 1:
-        raise click.UsageError("Name one: a person (NAME), --group or --provider.")
+        raise click.UsageError("Name exactly one: a person (NAME), --group or --provider.")
     kind, subject = subjects[0]
     changes = {option: value for option, value in values.items() if value is not None}
     row = run_in_store(lambda store: _set(store, kind, subject or "", changes))

@@ -172,11 +172,11 @@ def _report(change: Change) -> None:
 
 def _empty_review(change: Change) -> ReviewResult:
     left_out = len({entry.file for entry in change.left_out})
-    why = "no changes"
+    reason = "no changes"
     if left_out:
         subject = "the only changed file was" if left_out == 1 else f"all {left_out:,} changed files were"
-        why = f"{subject} left out"
-    output.message(f"Nothing to review ({change.about}): {why}.")
+        reason = f"{subject} left out"
+    output.message(f"Nothing to review ({change.about}): {reason}.")
     return ReviewResult(
         status="review_complete",
         about=change.about,
@@ -209,7 +209,7 @@ def _print(result: ReviewResult, options: dict[str, Any]) -> None:
             show(result)
             raise FileNotAllowed(
                 f"{target} cannot be written: {error.strerror}.",
-                hint=f"`counsel jobs {result.job_id} --json` has the review.",
+                hint=f"`counsel jobs {result.job_id} --json` prints the review.",
                 file=target,
             ) from None
     if options["as_json"]:

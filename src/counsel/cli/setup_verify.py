@@ -82,8 +82,10 @@ async def _codex(step: Step, env: Mapping[str, str]) -> _Verdict:
     missing = set(TOOLS) - set(status.get("tools") or {})
     if not missing:
         return True, f"Codex connects and sees {len(TOOLS)} tools."
-    why = str(status.get("toolsError") or f"it does not see {', '.join(sorted(missing))}").split(" [", 1)[0]
-    return False, f"Codex says: {why[:300]}. {_HINT.format('codex mcp get counsel')}"
+    reason = str(status.get("toolsError") or f"it does not see {', '.join(sorted(missing))}").split(" [", 1)[
+        0
+    ]
+    return False, f"Codex says: {reason[:300]}. {_HINT.format('codex mcp get counsel')}"
 
 
 async def _start_entry(step: Step, env: Mapping[str, str]) -> _Verdict:

@@ -24,7 +24,7 @@ def summary(job: JobStatus) -> str:
 
 
 def _kept_text(job: JobStatus) -> str:
-    if job.result:  # it finished before it could be stopped
+    if job.result:  # the job finished before it could be stopped
         return "The answer is kept"
     states = [state for state in job.models_status or () if state.slot != "judge"]
     answers = sum(1 for state in states if state.text)

@@ -85,7 +85,7 @@ class Connection:
 
     def _connected(self) -> None:
         """Check the user and the number of connections, before any line is read."""
-        assert self.pipe.transport is not None  # it has just been set
+        assert self.pipe.transport is not None  # set just before this call
         if peer_uid(self.pipe.transport.get_extra_info("socket")) != os.getuid():
             self._refuse("this daemon belongs to another user")
         elif not self.server.admit(self):

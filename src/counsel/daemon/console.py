@@ -107,7 +107,7 @@ class DaemonConsole:
             self._remember(self._identity.cwd)
 
     def _remember(self, project: Path, *, is_open: bool = True) -> None:
-        assert self._server is not None  # it was opened
+        assert self._server is not None  # only called while the console is open
         self._noted = time.time()
         note = {"port": self._server.port, "at": self._noted, "open": is_open, "project": str(project)}
         with suppress(OSError, UnicodeEncodeError):  # then the next daemon does not reopen the port

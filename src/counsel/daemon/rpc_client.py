@@ -115,7 +115,7 @@ class RemoteEngine:
             self._noted.discard(job)
             pending_calls.take(self._launcher.home, job)
 
-    def _give_up(self, why: str) -> CounselError:
+    def _give_up(self, reason: str) -> CounselError:
         self._note_jobs()
         jobs, confirmed = sorted(self._noted), self._noted <= self._confirmed
         self._promised |= self._noted
@@ -125,10 +125,11 @@ class RemoteEngine:
         ):
             return shortage
         if not jobs:
-            return _unreachable(why, f"See {self._launcher.error_file}.")
+            return _unreachable(reason, f"See {self._launcher.error_file}.")
         condition = "" if confirmed else "If it had started, "
         return _unreachable(
-            why, f"{condition}{', '.join(jobs)} continues as soon as a daemon runs: `counsel jobs` shows it."
+            reason,
+            f"{condition}{', '.join(jobs)} continues as soon as a daemon runs: `counsel jobs` shows it.",
         )
 
     async def _greet(self, connection: socket.socket, *, replace: bool) -> None:
@@ -348,5 +349,5 @@ class RemoteEngine:
         self._hello.exception()
 
 
-def _unreachable(why: str, hint: str = "Run `counsel doctor`.") -> Internal:
-    return Internal(f"The daemon cannot be reached: {why}.", hint=hint)
+def _unreachable(reason: str, hint: str = "Run `counsel doctor`.") -> Internal:
+    return Internal(f"The daemon cannot be reached: {reason}.", hint=hint)

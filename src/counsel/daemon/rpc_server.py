@@ -325,14 +325,14 @@ class RpcServer:
         asyncio.get_running_loop().call_soon(self._end, "stop")
         return {"stopped": True}
 
-    async def close(self, why: LeaveReason) -> None:
+    async def close(self, reason: LeaveReason) -> None:
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
-        if why != "handover":
+        if reason != "handover":
             await self._abandon()
 
     async def _abandon(self) -> None:

@@ -80,8 +80,8 @@ async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: Ope
     importing = asyncio.create_task(_import_ahead())
     reopening = asyncio.create_task(server.console.reopen())
     try:
-        why = await server.end_reason()
-        log.info("daemon exiting: %s", why)
+        reason = await server.end_reason()
+        log.info("daemon exiting: %s", reason)
     finally:
         importing.cancel()
         reopening.cancel()
@@ -175,9 +175,9 @@ class DaemonServer:
     async def end_reason(self) -> str:
         return await self._end_reason
 
-    def end(self, why: str) -> None:
+    def end(self, reason: str) -> None:
         if not self._end_reason.done():
-            self._end_reason.set_result(why)
+            self._end_reason.set_result(reason)
 
     def admit(self, connection: Connection) -> bool:
         """Admit a connection. False when there are too many and no silent one can be closed instead."""

@@ -83,8 +83,8 @@ def _database(path: Path, confirm: Confirm) -> Iterator[Finding]:
         yield Finding("repair", "problem", f"{path} is damaged: {damage}", todo)
 
 
-def _replace(path: Path, why: str) -> Finding:
-    with closing(opening.on_disk(path, cause=why)) as place:
+def _replace(path: Path, reason: str) -> Finding:
+    with closing(opening.on_disk(path, cause=reason)) as place:
         return Finding("repair", "ok", place.problem or f"another process has already replaced {path}")
 
 

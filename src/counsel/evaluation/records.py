@@ -51,7 +51,7 @@ class Records:
     def _check(self, panel: Mapping[str, object]) -> None:
         if panel != self._panel:
             raise Conflict(
-                f"{self._path} has the answers of another panel: {json.dumps(panel, ensure_ascii=False)}.",
+                f"{self._path} contains the answers of another panel: {json.dumps(panel, ensure_ascii=False)}.",
                 hint="Name another file, or ask the same models.",
             )
 

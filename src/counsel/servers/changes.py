@@ -149,7 +149,11 @@ def update(
     def edits(document: Meaning) -> list[Edit]:
         entry = document.get((*table.keys, old.name))
         if entry is MISSING:
-            raise NotFound(f"{old.name!r} is no longer in {table.target.path}.", file=str(table.target.path))
+            raise NotFound(
+                f"{old.name!r} is no longer in {table.target.path}.",
+                hint="`counsel servers list` shows what is there now.",
+                file=str(table.target.path),
+            )
         return [
             placed_edit
             for edit in entry_edits

@@ -96,7 +96,7 @@ KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
 def new_server(name: str, values: Mapping[str, object], *, literal: bool = False) -> Server:
     """A new server; it needs either a command or a url."""
     if bool(values.get("command")) == bool(values.get("url")):
-        raise InvalidArgument("A server needs a command or a url, and not both.")
+        raise InvalidArgument("A server needs either a command or a url, not both.")
     return patched(Server(name, "http" if values.get("url") else "stdio"), values, literal=literal)
 
 

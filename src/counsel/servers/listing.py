@@ -159,7 +159,7 @@ class _Client:
         return rows
 
     def _is_completed(self, part: Unread, rows: list[ListedServer], all_tables: list[ServerTable]) -> bool:
-        """Whether a stronger file has what this entry lacks; then the entry is no problem."""
+        """Whether a stronger file supplies what this entry lacks: the entry is then not a problem."""
         if not self._fmt.completes or part.part != "entry":
             return False
         layers = codex_layers.weakest_first(self._fmt, all_tables)
@@ -172,11 +172,11 @@ class _Client:
 
     def _all_unloaded(self, rows: list[ListedServer], location: Mapping[str, str]) -> list[ListedServer]:
         """The rows of a client that does not start because of this file: it loads none of its servers."""
-        why = f"{AGENTS[self._fmt.agent].label} does not start until {location['path']} is corrected"
+        reason = f"{AGENTS[self._fmt.agent].label} does not start until {location['path']} is corrected"
         if any(row.enabled for row in rows):
-            error = f"{why}: it loads none of its servers."
+            error = f"{reason}: it loads none of its servers."
             self._problems.append({**location, "editable": True, "error": error, "code": ConfigInvalid.code})
-        return [row if row.unloaded else row.replaced(unloaded=why) for row in rows]
+        return [row if row.unloaded else row.replaced(unloaded=reason) for row in rows]
 
     def _rows_of(self, table: ServerTable, weaker_servers: Mapping[str, object]) -> list[ListedServer]:
         try:
@@ -226,9 +226,9 @@ class _Client:
         loads = self._fmt.loads or self._fmt.names
         if name not in self._fmt.reserved and (loads is ANY_NAME or loads.fullmatch(name)):
             return ""
-        why = f"{AGENTS[table.agent].label} loads no server of this name"
-        self._report(table, f"{why}; `counsel servers rename` renames it.", name=name, editable=True)
-        return why
+        reason = f"{AGENTS[table.agent].label} loads no server of this name"
+        self._report(table, f"{reason}; `counsel servers rename` renames it.", name=name, editable=True)
+        return reason
 
 
 def _location(table: ServerTable) -> dict[str, str]:

@@ -74,7 +74,7 @@ def _refuse_duplicate_names(text: str) -> None:
         if len(set(names)) < len(names):
             duplicate = next(name for name in names if names.count(name) > 1)
             raise InvalidArgument(
-                f"The pasted text has {duplicate!r} twice in one object.", hint="Remove one of them."
+                f"The pasted text contains {duplicate!r} twice in one object.", hint="Remove one of them."
             )
 
     plain = Plain.of(text, comments=True).text
@@ -104,7 +104,9 @@ def _selected_entries(table: Mapping[str, Any], name: str | None) -> dict[str, M
         return {key: entry for key, entry in table.items() if name in (None, key)}
     if len(table) == 1:  # one server under another name: the requested name wins
         return {name: next(iter(table.values()))}
-    raise InvalidArgument(f"The pasted text has no server {name!r}.", hint=f"It has: {', '.join(table)}.")
+    raise InvalidArgument(
+        f"The pasted text has no server {name!r}.", hint=f"It contains: {', '.join(table)}."
+    )
 
 
 def _format_owner(entry: object) -> str | None:

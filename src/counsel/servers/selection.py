@@ -38,7 +38,7 @@ class Selection:
                 hint="Use --scope user, or another folder with --project.",
             )
         return InvalidArgument(
-            f"{label} has no writable scope {scope!r}.", hint=f"It has: {', '.join(scopes)}."
+            f"{label} has no writable scope {scope!r}.", hint=f"Its writable scopes: {', '.join(scopes)}."
         )
 
     def find(self, name: str, agents: Collection[str], scope: str | None) -> list[ListedServer]:

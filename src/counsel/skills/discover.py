@@ -29,7 +29,7 @@ class Listing:
 def skill_format(agent: str) -> SkillFormat:
     if agent not in WITH_SKILLS:
         raise InvalidArgument(
-            f"unknown agent {agent!r}.", hint=f"Agents: {', '.join(WITH_SKILLS)}.", agent=agent
+            f"There is no agent {agent!r}.", hint=f"Agents: {', '.join(WITH_SKILLS)}.", agent=agent
         )
     return cast(SkillFormat, importlib.import_module(f"counsel.agents.{agent}.skills"))
 
@@ -46,7 +46,7 @@ def list_skills(
     for scope in scopes or ():
         if scope not in SCOPES:
             raise InvalidArgument(
-                f"unknown scope {scope!r}.", hint=f"Scopes: {', '.join(SCOPES)}.", scope=scope
+                f"There is no scope {scope!r}.", hint=f"Scopes: {', '.join(SCOPES)}.", scope=scope
             )
     workspace = current_workspace(project, env)
     scanner = SkillScanner()

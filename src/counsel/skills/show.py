@@ -70,7 +70,7 @@ def skills_named(listing: Listing, name: str) -> list[Skill]:
     if not matches:
         names = sorted({skill.name for skill in listing.skills})
         similar = difflib.get_close_matches(name, names, n=3)
-        hint = did_you_mean(similar) or "See `counsel skills list`."
+        hint = did_you_mean(similar) or "`counsel skills list` shows all skills."
         raise NotFound(f"No skill is named {name!r}.", hint=hint)
     return sorted(matches, key=lambda skill: (not skill.accepted, name != skill.name, skill.shared))
 

@@ -80,7 +80,7 @@ def render(value: object) -> str:
     for kind, writer in _WRITERS:
         if isinstance(value, kind):
             return writer(value)
-    raise ConfigInvalid(f"TOML has no way to write {type(value).__name__}")
+    raise ConfigInvalid(f"TOML cannot express {type(value).__name__}")
 
 
 def _float(value: float) -> str:

@@ -197,6 +197,6 @@ def _unquoted(key: str) -> str:
         return key
     if "\\" not in key:
         return key[1:-1]
-    from counsel.configfiles.toml.toml11 import Toml10  # it imports this module
+    from counsel.configfiles.toml.toml11 import Toml10  # toml11 imports this module
 
     return str(tomllib.loads(Toml10(f"k = {key}").text)["k"])

@@ -275,7 +275,7 @@ async def not_allowed(request: Request, error: Exception) -> Response:
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    """A bug, reported like every other failure; the log has the traceback."""
+    """A bug, reported like every other failure; the log contains the traceback."""
     internal = Internal(f"Internal error ({type(error).__name__}).")
     path = request.url.path
     if not path.startswith(V1):

@@ -21,7 +21,7 @@ EventWithId: TypeAlias = tuple[str, JobEvent]
 
 
 class HasEvents(Protocol):
-    """An engine that replays a job from its start: one that has the database, not its client over a socket."""
+    """An engine that can replay a job from its start: one with direct access to the database, not a client of it."""
 
     def events(self, job_id: str) -> AsyncIterator[JobEvent]: ...
 

@@ -27,7 +27,10 @@ def _models(call: ApiCall, caller: Caller, provider: str | None) -> Listing:
 
     catalog = Catalog.load(caller.settings)
     if provider and not catalog.has_provider(provider):
-        raise InvalidArgument(f"There is no provider {provider[:80]!r}.")
+        raise InvalidArgument(
+            f"There is no provider {provider[:80]!r}.",
+            hint="GET /api/models lists the models of all providers.",
+        )
     rows = listing.newest_first(catalog, catalog.models(provider))
     document = listing.document(catalog, rows, catalog.problems)
     for model in document["models"]:

@@ -80,7 +80,7 @@ _KINDS: dict[type, str] = {list: "a list of strings", str: "a string", bool: "tr
 def _checked(arguments: Mapping[str, object], types: dict[str, type]) -> dict[str, Any]:
     for key, value in arguments.items():
         if key not in types:
-            raise InvalidArgument(f"unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(types)}.")
+            raise InvalidArgument(f"Unknown field {quoted(key)!r}.", hint=f"Fields: {', '.join(types)}.")
         if not _fits(value, types[key]):
             raise InvalidArgument(f"{key} must be {_KINDS[types[key]]}.")
     if "name" in types and not arguments.get("name"):

@@ -265,7 +265,7 @@ def _result(result: asyncio.Future[Result], job: str) -> Result:
     try:
         return result.result()
     except CounselError as error:
-        error.fields.setdefault("job_id", job)  # the job has the answers from before the failure
+        error.fields.setdefault("job_id", job)  # the job contains the answers from before the failure
         raise
 
 

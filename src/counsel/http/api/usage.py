@@ -1,4 +1,4 @@
-"""`/api/usage`: calls, tokens, cost and times. `/metrics` has the same for Prometheus."""
+"""`/api/usage`: calls, tokens, cost and times. `/metrics` serves the same numbers to Prometheus."""
 
 from __future__ import annotations
 
