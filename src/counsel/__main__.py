@@ -17,7 +17,7 @@ def _forget_current_folder() -> None:
     try:
         current_folder = os.getcwd()  # pathlib is not loaded yet
     except OSError:
-        return  # it was deleted
+        return  # the current folder was deleted
     if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [current_folder]:
         del sys.path[0]
     if entries := os.environ.get("PYTHONPATH"):

@@ -29,7 +29,7 @@ class ToolCallPart(TypedDict):
     id: str
     name: str
     arguments: dict[str, object]
-    namespace: NotRequired[str]  # in which the vendor has the tool
+    namespace: NotRequired[str]  # the vendor's namespace of the tool
 
 
 class VendorPart(TypedDict):

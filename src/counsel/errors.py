@@ -302,7 +302,7 @@ class UpstreamError(CounselError):
 
     code = "UPSTREAM_ERROR"
 
-    failed = Field[list[ErrorDict]](list)  # of a consensus: every model's failure
+    failed = Field[list[ErrorDict]](list)  # consensus: every model's failure
 
 
 class OutOfResources(CounselError):

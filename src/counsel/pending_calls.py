@@ -13,7 +13,7 @@ from counsel.random_ids import CLOCK
 
 _has_clock = re.compile(
     r"[0-9a-f]{4}\."
-).match  # of a key from `random_ids.key`; earlier releases' keys have no dot
+).match  # matches keys from `random_ids.key`; earlier releases' keys have no dot
 STALE = 7 * 86_400  # seconds; nothing else removes the note of a job that was never stored
 
 

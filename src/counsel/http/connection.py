@@ -123,7 +123,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._pool.waiting.discard(self)
         super().connection_lost(exc)
-        self.app_state = {}  # it refers to this connection
+        self.app_state = {}  # breaks a cycle: the state refers to this connection
         self._is_disconnected = True
         on_disconnect, self._on_disconnect = self._on_disconnect, None
         if on_disconnect is not None:

@@ -78,7 +78,7 @@ class Sessions:
         if self._database is not None:
             state = await self._database.use(name, owner)
             if state is None:
-                if entry is not None and entry.owner == owner:  # it was ended on another server
+                if entry is not None and entry.owner == owner:  # another server ended the session
                     del self._sessions[name]
                 entry = None
             elif entry is None:

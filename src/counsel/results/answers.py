@@ -24,8 +24,8 @@ class ChatResult:
     title: str | None = None
     export: str | None = None  # the folder with the exported files
     final_summary: str | None = None
-    parts: tuple[AnswerPart, ...] = ()  # of a completion: text, tool calls and reasoning, in order
-    stopped_by: str | None = None  # of a completion: the stop sequence
+    parts: tuple[AnswerPart, ...] = ()  # completions: text, tool calls and reasoning, in order
+    stopped_by: str | None = None  # completions: the stop sequence
     document: dict[str, object] | None = field(default=None, repr=False)
 
     def to_json(self) -> Json:

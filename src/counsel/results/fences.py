@@ -1,4 +1,4 @@
-"""Markdown's code blocks: they contain no headings, and an unclosed block would swallow the text that follows it.
+"""Markdown's code blocks: they contain no headings, and an unclosed block would include all text that follows it.
 
 An answer that was cut at its limit often ends inside a code block.
 """

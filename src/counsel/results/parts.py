@@ -176,7 +176,7 @@ class Source:
     last: int | None = None
     encoding: str = "utf-8"
     unchanged_since_turn: int | None = None  # the turn with which its lines were sent
-    pages: int | None = None  # of a PDF; `first` and `last` then count pages
+    pages: int | None = None  # PDFs: the number of pages; `first` and `last` count pages, too
 
     def to_json(self) -> dict[str, object]:
         document = {

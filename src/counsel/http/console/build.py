@@ -22,7 +22,7 @@ LIMIT = 900  # seconds for one step
 
 
 class BuildFailed(Exception):
-    """The message has the reason, and the last lines of the program that failed."""
+    """The message contains the reason and the last lines of the failed program's output."""
 
 
 def checkout() -> Path | None:

@@ -1,4 +1,4 @@
-"""Serves the console's page: `/`, `/login`, `/assets/NAME` and a few more files. It has no data, so it needs no token.
+"""Serves the console's page: `/`, `/login`, `/assets/NAME` and a few more files, without a token: they contain no data.
 
 The page is built from `console/` (`make console`) into the folder `page`. Its files are kept in memory, compressed
 once: uncompressed, they are about three times as large. Only names of files in that folder are served.

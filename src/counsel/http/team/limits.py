@@ -159,7 +159,7 @@ async def _key_list(call: ApiCall, keys: OwnKeys, person: str) -> object:
                 "url": row.provider.key_url,
             }
             for row in rows
-            # others run on the server's own machine
+            # providers without a key run on the server's own machine
             if row.provider.key_required or row.provider.name in times
         ]
     }

@@ -29,7 +29,7 @@ class CustomInput:
                 return ""
             self._begun, self._rest = True, self._rest[opening.end() :]
         match = _TEXT(self._rest)
-        assert match is not None  # it matches the empty string
+        assert match is not None  # the pattern matches the empty string
         raw, self._rest = match[0], self._rest[match.end() :]
         try:
             new = str(json.loads(f'"{raw}"', strict=False))

@@ -54,7 +54,7 @@ class _ToolSettings(TypedDict, total=False):
     parallel_tool_calls: bool
 
 
-_RESTRICTIONS = ("allowed_domains", "blocked_domains")  # of a search: no other vendor has them
+_RESTRICTIONS = ("allowed_domains", "blocked_domains")  # for searches: no other vendor has these
 _HEADERS = (b"anthropic-version", b"anthropic-beta")
 # Of a tool. Cache marks, and how its arguments are streamed, do not change the answer.
 _TOOL_FIELDS = frozenset(
