@@ -288,7 +288,7 @@ for _name, _on, _help in (
 @click.option(
     "--trust-folder",
     is_flag=True,
-    help="Trust the project's folder for this run: start its own servers, and start the others there.",
+    help="Trust the project's folder for this run: its own servers may start, and the others start there.",
 )
 @json_option
 def check(

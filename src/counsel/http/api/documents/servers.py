@@ -211,7 +211,7 @@ class CheckServers(ServerSelection, total=False):
     timeout: Annotated[float, "Seconds per server, up to 600."]
     trust_folder: Annotated[
         bool,
-        "Trust the project's folder for this request: start its own servers, and start the others there.",
+        "Trust the project's folder for this request: its own servers may start, and the others start there.",
     ]
 
 
