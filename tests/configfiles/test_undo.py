@@ -161,9 +161,9 @@ def test_a_backup_that_a_late_writer_wrote_into_is_not_restored(tmp_path: Path, 
     file = tmp_path / "a.json"
     file.write_text('{"b": 2}')
     undo_log = UndoLog(home)
-    with file.open("r+") as straggler:
+    with file.open("r+") as late_writer:
         apply(undo_log, put(file, "a"))
-        straggler.write('{"b": "later"}')
+        late_writer.write('{"b": "later"}')
     with pytest.raises(Conflict, match="another program") as failure:
         undo_log.undo()
     assert file.read_text() == '{"b": 2, "a": 1}'
