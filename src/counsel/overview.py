@@ -126,9 +126,8 @@ def _cached_version(program: Path, caller: Caller) -> str | None:
 
 
 def _ask_version(program: Path, caller: Caller) -> str | None:
-    key = _file_state(
-        program
-    )  # before the run: if the program is updated meanwhile, it is asked again next time
+    # Before the run: if the program is updated meanwhile, it runs again next time.
+    key = _file_state(program)
     version = _run_version(program, caller) if key else None
     if key and version:
         _store(_cache_file(program, caller), {**key, "version": version})

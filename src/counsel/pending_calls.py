@@ -11,9 +11,8 @@ import re
 
 from counsel.random_ids import CLOCK
 
-_has_clock = re.compile(
-    r"[0-9a-f]{4}\."
-).match  # matches keys from `random_ids.key`; earlier releases' keys have no dot
+# Keys from `random_ids.key` begin with a clock and a dot; earlier releases' keys have no dot.
+_has_clock = re.compile(r"[0-9a-f]{4}\.").match
 STALE = 7 * 86_400  # seconds; nothing else removes the note of a job that was never stored
 
 

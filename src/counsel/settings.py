@@ -405,9 +405,7 @@ class Settings:
     # where the values come from
     home: Path = field(default=Path(), metadata={"env": "COUNSEL_HOME"})
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # .env under the caller's environment
-    tables: Mapping[str, Any] = field(
-        default_factory=dict, repr=False
-    )  # `providers`, `models` … in config.toml
+    tables: Mapping[str, Any] = field(default_factory=dict, repr=False)  # `providers` … in config.toml
     provider_budgets: tuple[ProviderBudget, ...] = ()
     team: TeamLogin | None = field(default=None, repr=False)  # the server that `counsel login` joined
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -482,9 +480,8 @@ def load(env: Mapping[str, str] | None = None) -> Settings:
             values[row.name] = parse(row, raw)
             sources[row.name] = source
         except ValueError as error:
-            if (
-                row.metadata["unit"] == "usd"
-            ):  # no limit is no safe default: a typing mistake would cost money
+            # For a budget, the default (no limit) is not safe: a typing mistake would cost money.
+            if row.metadata["unit"] == "usd":
                 values[row.name], sources[row.name] = "0", source
                 problems.append(f"{source}: {error}; nothing is spent until it is corrected.")
             else:

@@ -220,9 +220,7 @@ def remove(home: Path) -> bool:
     if login.in_keychain:
         from counsel import keychain
 
-        with suppress(
-            keychain.KeychainError
-        ):  # the token then stays in the keychain, but nothing refers to it
+        with suppress(keychain.KeychainError):  # the token then stays there, but nothing refers to it
             keychain.remove(keychain.account(_VARIABLE, home))
     for name in (FILE, MODELS_FILE):
         (home / name).unlink(missing_ok=True)

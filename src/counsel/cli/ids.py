@@ -252,9 +252,7 @@ def _last_conversation(ids: Lookup, caller: Caller) -> Entry:
 
 def _conversations(ids: Lookup, name: str) -> list[Entry]:
     entries = {entry.id: entry for prefix in _prefixes(name, _KINDS) for entry in ids.conversations(prefix)}
-    if _REVIEW.startswith(
-        name
-    ):  # `rev` may begin a name that the user chose; it does not match generated ids of reviews
+    if _REVIEW.startswith(name):  # `rev` may begin a chosen name, and does not match generated ids of reviews
         return [entry for entry in entries.values() if not _GENERATED.fullmatch(entry.id)]
     return list(entries.values())
 

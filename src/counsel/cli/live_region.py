@@ -19,10 +19,8 @@ from typing import NamedTuple, TextIO
 from counsel.cli import closed_window
 from counsel.cli.tables import cells
 
-_BEGIN, _END = (
-    "\x1b[?2026h",
-    "\x1b[?2026l",
-)  # synchronized output: a frame appears when it is complete; terminals without it ignore this
+# Synchronized output: a frame appears when it is complete. Terminals without this feature ignore the sequences.
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class Row(NamedTuple):
@@ -59,9 +57,8 @@ class LiveRegion:
         if size != old_size:
             self._write(new, min(_height(self._rows, size, old_size) - 1, size[1]))
         elif new != self._rows:
-            pairs = zip(
-                self._rows[:-1], new[:-1], strict=False
-            )  # the last row is written again: the cursor is there
+            # The last row is written again: the cursor is there.
+            pairs = zip(self._rows[:-1], new[:-1], strict=False)
             unchanged_count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             self._write(new[unchanged_count:], _height(self._rows[unchanged_count:], size, old_size) - 1)
         self._rows = live

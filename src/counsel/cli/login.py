@@ -173,7 +173,7 @@ def _print_status(membership: TeamLogin, info: Mapping[str, object] | None) -> N
     user_settings = settings.load()
     output.line(f"server   {membership.url or 'unknown'}")
     output.line(
-        f"you      {membership.name or membership.person or 'the server has one person'}{_role(membership)}"
+        f"you      {membership.name or membership.person or '(the server belongs to one person)'}{_role(membership)}"
     )
     output.line(f"token    in {_token_place(membership, user_settings.home)}")
     output.line(f"offline  {user_settings.team_offline} (team_offline)")

@@ -57,9 +57,8 @@ _NETWORK = (
     "MAX_MCP_OUTPUT_TOKENS",
     "LOG_LEVEL",
 )
-_NEVER_NAMED = frozenset(
-    {"COUNSEL_HOME", "CLIENT_CWD", "MCP_TRANSPORT"}
-)  # the first is written literally, the others belong to a client
+# The first is written literally, the others belong to a client.
+_NEVER_NAMED = frozenset({"COUNSEL_HOME", "CLIENT_CWD", "MCP_TRANSPORT"})
 _SECRET = ("_KEY", "_TOKEN", "_TOKENS")  # Gemini CLI withholds MAX_MCP_OUTPUT_TOKENS and certificates, too
 
 

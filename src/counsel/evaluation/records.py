@@ -62,9 +62,8 @@ class Records:
             self._file = self._path.open("a", encoding="utf-8")
         except OSError as error:
             raise self._unwritable(error) from None
-        self._write(
-            json.dumps({"panel": self._panel}, ensure_ascii=False) if is_new else ""
-        )  # an empty line ends an incomplete one
+        # An empty line ends an incomplete one.
+        self._write(json.dumps({"panel": self._panel}, ensure_ascii=False) if is_new else "")
 
     def add(self, trial: Trial) -> None:
         if self._file is None:

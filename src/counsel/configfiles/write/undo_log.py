@@ -79,9 +79,8 @@ class UndoLog:
                 self._record(name, [], title, undoes)
         for number in range(len(writes)):
             with suppress(FileNotFoundError):
-                self._before(name, number).chmod(
-                    0o600
-                )  # not earlier: it was still the file that other programs read
+                # Not earlier: until now it was the file that other programs read.
+                self._before(name, number).chmod(0o600)
         self._prune()
         return name if writes else None
 
