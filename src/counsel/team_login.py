@@ -27,7 +27,7 @@ from counsel.lazy_dataclass import dataclass
 FILE = "team.json"
 MODELS_FILE = "team-models.json"
 _LARGEST = 8 * 1024 * 1024  # bytes of one of the files
-_VARIABLE = "COUNSEL_TEAM_TOKEN"  # its name in the keychain
+_VARIABLE = "COUNSEL_TEAM_TOKEN"  # the token's name in the keychain
 _PREFIX = "csl_"  # of people's tokens
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-_PIECES = 1024  # that are joined into one block
+_PIECES = 1024  # pieces that are joined into one block
 
 
 def without_surrogates(text: str) -> str:

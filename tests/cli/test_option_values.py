@@ -35,7 +35,11 @@ def test_names_are_split_and_named_once(value: tuple[str, ...], names: tuple[str
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(("claude,emacs",), "'emacs' is not one of"), (("",), "the value is empty"), ((" , ",), "the value is empty")],
+    [
+        (("claude,emacs",), "'emacs' is not one of"),
+        (("",), "the value is empty"),
+        ((" , ",), "the value is empty"),
+    ],
 )
 def test_an_unknown_or_empty_name_is_refused(value: tuple[str, ...], words: str) -> None:
     with pytest.raises(click.BadParameter, match=re.escape(words)):

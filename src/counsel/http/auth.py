@@ -57,7 +57,7 @@ PAGE = frozenset(
 )
 SESSION = "/api/session"
 V1 = "/v1/"  # other vendors' APIs: their clients may send the token as `x-api-key`, and read errors in their format
-MOST_COOKIES = 8  # with the session's name: pages on other ports of this host can set some, too
+MOST_COOKIES = 8  # with the session's name: servers on other ports of this host can set such cookies, too
 SIGNED_IN = "counsel.signed_in"  # in a request's scope, on a team's server: `SignedIn`
 TOKEN_ENDED = "counsel.token_ended"  # noqa: S105 - in a request's scope, on a team's server: whether its token has ended
 SESSIONS = "counsel.sessions"  # in a request's scope, for the routes of the session

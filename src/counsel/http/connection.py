@@ -21,19 +21,19 @@ from counsel.http.chunks import CONNECTION, WATCHABLE, chunk
 from counsel.http.joined_writes import JoinedWrites
 from counsel.lazy_dataclass import dataclass
 
-LARGEST_HEAD = 32 * 1024  # bytes of a request's line and headers
-HEAD_TIMEOUT = 10.0  # seconds until they are complete
-BODY_TIMEOUT = 10.0  # seconds for a body, and one more for every
-SLOWEST_BODY = 16 * 1024  # bytes of it that have arrived
-READ_TIMEOUT = 120.0  # seconds for which a client may read nothing of an answer before it counts as gone
-MOST_PIECES = 4_000  # chunks of a body, and one more for every
-SMALLEST_PIECE = 64  # bytes of it: 64 MiB in chunks of one byte would take h11 eight minutes
+LARGEST_HEAD = 32 * 1024  # bytes of a request's first line and headers
+HEAD_TIMEOUT = 10.0  # seconds until the head is complete
+BODY_TIMEOUT = 10.0  # seconds for a body, plus one for every SLOWEST_BODY bytes received
+SLOWEST_BODY = 16 * 1024  # bytes per second
+READ_TIMEOUT = 120.0  # seconds; a client that reads nothing of its answer for this long counts as gone
+MOST_PIECES = 4_000  # chunks of a body, plus one for every SMALLEST_PIECE bytes
+SMALLEST_PIECE = 64  # bytes: 64 MiB in chunks of one byte would take h11 eight minutes
 RESERVED = 32  # connections beyond the limit, for `/health` and to answer that there are too many
 
-_SLICE = 16 * 1024  # h11 limits incomplete heads, not one that arrives whole in one piece
+_SLICE = 16 * 1024  # bytes passed to h11 at once: it limits only heads that arrive in several pieces
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _LOG = logging.getLogger("counsel.http.connection")
-_LOG.setLevel(logging.ERROR)  # uvicorn warns of every request that is not HTTP; other warnings are shown
+_LOG.setLevel(logging.ERROR)  # uvicorn would warn of every request that is not HTTP
 
 
 @dataclass(slots=True)

@@ -30,10 +30,10 @@ from counsel.requests import NewKey
 log = logging.getLogger("counsel.http")
 SESSION_IDLE = 3_600.0  # seconds
 MOST_SESSIONS = 1_000
-CANCEL_WITHIN = 1.0  # seconds for a cancellation after the next request of a client that disconnected
-FIND_WITHIN = 2.0  # seconds until the job of a cancelled request is stored
-_POLL = 0.1  # seconds between two lookups of it
 RETURN_WITHIN = 60.0  # seconds in which a client that disconnected may send another request
+CANCEL_WITHIN = 1.0  # seconds after that request in which the client may still cancel the earlier call
+FIND_WITHIN = 2.0  # seconds in which the job of a cancelled request must be stored
+_POLL = 0.1  # seconds between two lookups of that job
 
 
 class HasCalls(Protocol):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 512
 TICK = 1.0  # seconds between two checks of the connections' time limits
-UVICORN_TICKS = 10  # in one of ours: uvicorn's are a tenth of a second
+UVICORN_TICKS = 10  # of uvicorn's ticks, a tenth of a second each, in one TICK
 
 
 class Server(uvicorn.Server):

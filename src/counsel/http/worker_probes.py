@@ -15,7 +15,7 @@ from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
 _TIMEOUT = 10.0  # seconds for a request
-_LONGEST = 8192  # bytes of its head
+_LONGEST = 8192  # bytes of a request's head
 _JSON = "application/json"
 
 

@@ -21,7 +21,7 @@ from counsel.servers.formats import FORMATS
 Argv: TypeAlias = Sequence[str]
 
 MOST_PARENTS = 6  # processes: what starts the front (uv, a shell), the client, and what starts the client
-MOST_BYTES = 1 << 20  # of a command line, and of a file that it names
+MOST_BYTES = 1 << 20  # of a command line, and of a file that it refers to
 _CODEX = re.compile(r"mcp_servers\.(\"?)([^=]+?)\1\.(\w+)\s*=\s*(.*)", re.DOTALL)
 
 

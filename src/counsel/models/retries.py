@@ -11,7 +11,7 @@ from counsel.types import Call, Limits, Notice
 
 BACKOFF = 0.5  # seconds before the second attempt; doubled for each further one
 AUTO_RETRY_SECONDS = 5.0  # seconds that all models of one `auto` may spend on retries, together
-CONNECT_IN_A_HURRY = 3.0  # seconds for a connection when another model can answer
+CONNECT_WITH_ALTERNATIVES = 3.0  # seconds for a connection when another model can answer
 LEAST_CONNECT = 1.5  # seconds, even if no time is left: a lost packet is sent again after one second
 
 
@@ -42,7 +42,7 @@ def attempt_limits(limits: Limits, call: Call) -> Limits:
     if call.retry_deadline is None:
         return limits
     remaining = call.retry_deadline - asyncio.get_running_loop().time()
-    longest = max(LEAST_CONNECT, min(CONNECT_IN_A_HURRY, remaining))
+    longest = max(LEAST_CONNECT, min(CONNECT_WITH_ALTERNATIVES, remaining))
     return replace(limits, connect=min(limits.connect, longest))
 
 

@@ -9,7 +9,7 @@ from counsel.results.review import Finding, LeftOutFile, ReviewResult
 from counsel.text import counted
 
 WIDTH = 80
-_MOST_FILES = 20  # how many are named; the JSON document has all
+_MOST_FILES = 20  # files that are named; the JSON document lists all
 _MARKS = {
     "outside": "outside the change",
     "missing": "no such file or line",

@@ -185,5 +185,5 @@ async def test_a_connection_that_hangs_does_not_keep_the_next_model_waiting() ->
         ).connect
 
     assert connect(None) == limits.connect
-    assert connect(now + 60) == retries.CONNECT_IN_A_HURRY
+    assert connect(now + 60) == retries.CONNECT_WITH_ALTERNATIVES
     assert connect(now - 60) == retries.LEAST_CONNECT

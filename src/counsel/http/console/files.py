@@ -22,7 +22,7 @@ from counsel.lazy_dataclass import dataclass
 
 FOLDER = Path(__file__).parent / "page"
 INDEX = "index.html"
-FIXED_FILES = ("licenses.md",)  # others whose names do not change
+FIXED_FILES = ("licenses.md",)  # further files, whose names do not change
 HOW_TO_BUILD = "make console"
 # Svelte creates its templates through this policy; no other code may turn text into HTML.
 TRUSTED_TYPES = "svelte-trusted-html"

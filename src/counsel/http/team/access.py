@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from counsel.http.auth import App, Receive, Scope, Send
 
 log = logging.getLogger("counsel.http")
-OPERATOR_TOKEN = "COUNSEL_TOKEN"  # noqa: S105 - not a secret: stands for the id, which the operator's token lacks
+OPERATOR_TOKEN = "COUNSEL_TOKEN"  # noqa: S105 - not a secret: takes the place of a token's id, which COUNSEL_TOKEN lacks
 SESSION = "/api/session"
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000

@@ -29,7 +29,10 @@ IGNORED: dict[str, type] = {
     "stream_options": dict,
     "client_metadata": dict,
 }
-_UNREPORTED = ("stream_options", "client_metadata")  # the stream's form, and data that only the client reads
+_UNREPORTED = (
+    "stream_options",
+    "client_metadata",
+)  # the stream's format, and data that only the client reads
 _INCLUDED = "reasoning.encrypted_content"  # the only `include` that every vendor's answers have
 _LOGPROBS = "message.output_text.logprobs"
 REFUSED = {
