@@ -49,7 +49,7 @@ class Alarms:
         self._timer = self.loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
-        assert self._timer is not None  # the timer called this method
+        assert self._timer is not None  # it calls this method
         now, self._timer = max(self.loop.time(), self._timer.when()), None
         due = sorted((alarm for alarm in self.pending if alarm.when <= now), key=lambda alarm: alarm.when)
         self.pending.difference_update(due)

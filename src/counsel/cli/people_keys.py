@@ -173,7 +173,7 @@ def _request(method: str, path: str, body: object = None) -> Any:
             ) from None
         if answer.status == 401:
             raise AuthenticationFailed(
-                f"{login.host} does not accept this login.",
+                f"{login.host} rejected this login: its token is wrong or no longer valid.",
                 hint=f"Run `counsel login {login.url}` with a new token.",
             )
         if answer.status != 200:
