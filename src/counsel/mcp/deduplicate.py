@@ -90,7 +90,7 @@ def _vote(document: Json) -> dict[str, object]:
 
 
 def _beside_history(result: ConsensusResult) -> dict[str, object]:
-    """The consensus without last answers, which the history contains. It does not contain first answers."""
+    """The consensus without last answers, which the history contains, but with first answers, which it does not."""
     document = _without(result.to_json(), "content")
     unchanged_models = {answer.model for answer in result.initial} - _refining_models(result)
     document["phases"] = _phases(document, unchanged_models, ("initial_response", "refined_response"))
