@@ -1,4 +1,4 @@
-"""One interface to AI models and coding agents."""
+"""One switchboard for AI models and coding agents."""
 # `python -m counsel` runs this file while the current folder is still first on the module path, so it imports nothing,
 # not even `__future__`.
 

@@ -154,7 +154,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="counsel")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """One interface to AI models and coding agents."""
+    """One switchboard for AI models and coding agents."""
     if ctx.invoked_subcommand == "doctor" or ctx.ensure_object(State).help:
         return  # doctor reports the problem among its findings
     if problem := run_paths.home_problem(os.environ):
