@@ -52,7 +52,7 @@ def test_settings_of_an_untrusted_folder_are_left_out(
     command = claude.command(request)
     assert ("--setting-sources" in command.argv) == only_users
     assert ("--strict-mcp-config" in command.argv) == ("cwd" not in trusted_folders)
-    assert (named_folder is not None) == any("its own settings" in note for note in command.notes)
+    assert (named_folder is not None) == any("the folder's own settings" in note for note in command.notes)
     if named_folder:
         assert str(tmp_path / named_folder / "CLAUDE.md") in command.notes[0]
 

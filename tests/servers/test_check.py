@@ -81,9 +81,9 @@ def test_a_server_that_fails_shows_its_last_output_without_secrets(user: User) -
     assert SECRET not in output
 
 
-@pytest.mark.parametrize(("client", "hands_on"), [("claude", True), ("codex", False)])
+@pytest.mark.parametrize(("client", "inherits_env"), [("claude", True), ("codex", False)])
 def test_a_server_is_started_with_the_variables_that_its_client_would_hand_on(
-    client: str, hands_on: bool, user: User, monkeypatch: pytest.MonkeyPatch
+    client: str, inherits_env: bool, user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINE", "1")
     names = user.home / "names"
@@ -91,7 +91,7 @@ def test_a_server_is_started_with_the_variables_that_its_client_would_hand_on(
     user.counsel("add", "x", "-a", client, "-e", "NAMED=1", "--", sys.executable, "-c", script)
     check_one(user, code=1)
     seen = names.read_text().split()
-    assert ("NAMED" in seen, "MINE" in seen) == (True, hands_on)
+    assert ("NAMED" in seen, "MINE" in seen) == (True, inherits_env)
 
 
 def test_a_silent_server_times_out_and_is_ended(user: User) -> None:

@@ -39,7 +39,7 @@ def _agents() -> Iterator[str]:
 
 
 def _lacks(fmt: ServerFormat) -> Iterator[str]:
-    for words in fmt.lacks.values():
+    for words in fmt.unsupported.values():
         yield f"- {words}."
     if fmt.no_switch:
         yield f"- {fmt.no_switch}."

@@ -54,7 +54,7 @@ def _request(number: int, method: str, params: Mapping[str, object]) -> dict[str
 
 class Reader(driver.Reader):
     """`retry_sign`: what the agent writes to stderr each time it asks its model again.
-    `busy_sign`: what it reports when it cannot start because another one is starting."""
+    `busy_sign`: what it writes when it cannot start because another instance is starting."""
 
     retry_sign: ClassVar[re.Pattern[str] | None] = None
     busy_sign: ClassVar[re.Pattern[str] | None] = None
@@ -92,7 +92,7 @@ class Reader(driver.Reader):
             raise Busy
 
     def retry_message(self, line: str) -> str:
-        """The failure in such a line of stderr."""
+        """The failure that a line of stderr with the `retry_sign` reports."""
         return line
 
     def prompt_text(self) -> str:

@@ -7,7 +7,7 @@ A capability's module is found by the agent's name, and imported at first use:
 | ask | `agents/NAME/run.py` | `DRIVER` (driver.py) |
 | servers | `agents/NAME/servers.py` | `FORMAT` (server_format.py) |
 | skills | `agents/NAME/skills.py` | `skills`, `user_folder`, `project_folder` (skill_format.py) |
-| setup | none: `counsel setup` writes an entry by `FORMAT` | |
+| setup | none: `counsel setup` writes an entry with `FORMAT` | |
 """
 
 import os
@@ -22,10 +22,10 @@ AgentName: TypeAlias = str
 Capability: TypeAlias = Literal["ask", "servers", "skills", "setup"]
 EVERYTHING: tuple[Capability, ...] = ("ask", "servers", "skills", "setup")
 # Which variables of its own environment a client passes to the servers that it starts.
-HandsOn: TypeAlias = Literal["all", "no secrets", "named"]
+PassedEnv: TypeAlias = Literal["all", "no secrets", "named"]
 Scope: TypeAlias = Literal["user", "local", "project", "plugin", "system", "managed"]
 SCOPES: tuple[Scope, ...] = ("user", "local", "project")
-# Not the user's own: plugins and extensions; machine-wide defaults; machine-wide overrides.
+# Not the user's own files: those of plugins and extensions, machine-wide defaults, machine-wide overrides.
 OTHERS_SCOPES: tuple[Scope, ...] = ("plugin", "system", "managed")
 ROOT = Path("/")
 
@@ -36,10 +36,10 @@ class Agent(Record):
     command: str  # the program on PATH
     install: str  # how to install it
     login: str  # how to log in
-    scopes: tuple[Scope, ...]  # where it has MCP servers
+    scopes: tuple[Scope, ...]  # where it keeps MCP servers
     client_names: tuple[str, ...] = ()  # its `clientInfo.name` as an MCP client
     can: tuple[Capability, ...] = EVERYTHING
-    hands_on: HandsOn = "all"  # "named": only the variables that a server's entry names
+    passed_env: PassedEnv = "all"  # "named": only the variables that a server's entry names
 
 
 AGENTS: dict[str, Agent] = {
@@ -62,7 +62,7 @@ AGENTS: dict[str, Agent] = {
             "codex login",
             ("user", "project"),
             ("codex-mcp-client", "codex"),
-            hands_on="named",
+            passed_env="named",
         ),
         Agent(
             "gemini",
@@ -72,7 +72,7 @@ AGENTS: dict[str, Agent] = {
             "gemini",
             ("user", "project"),
             ("gemini-cli-mcp-client", "gemini-cli", "gemini"),
-            hands_on="no secrets",
+            passed_env="no secrets",
         ),
         Agent(
             "cursor",
@@ -82,7 +82,7 @@ AGENTS: dict[str, Agent] = {
             "cursor-agent login",
             ("user", "project"),
             ("cursor-vscode", "cursor", "cursor-agent"),
-            hands_on="named",
+            passed_env="named",
         ),
         Agent(
             "opencode",

@@ -134,7 +134,7 @@ class MethodUnsupported(Exception):
 
 
 class Busy(Exception):
-    """The agent could not start because another one was starting; nothing has been asked yet."""
+    """The agent could not start because another instance was starting; nothing has been asked yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def _prepare(
     )
 
 
-_NAMES = {  # of the fields of `Knobs`, as callers know them
+_NAMES = {  # field of `Knobs` → its name in requests
     "temperature": "temperature",
     "effort": "reasoning_effort",
     "verbosity": "verbosity",

@@ -1,9 +1,9 @@
 """The environment that an agent gets: the caller's, never the daemon's own.
 
-It lacks relative entries of search paths, through which `#!/usr/bin/env node` would run the project's `node`; counsel's
-own variables (its `.env`, its token); and the variables with which an agent marks its children: Claude Code refuses to
-start inside itself, and a marked child would write into its parent's session. Empty variables are left out, too: an
-agent's entry passes on names that may have no value.
+Left out are: relative entries of search paths, through which `#!/usr/bin/env node` would run the project's `node`;
+counsel's own variables (its `.env`, its token); and the variables with which an agent marks its children: Claude Code
+refuses to start inside itself, and a marked child would write into its parent's session. Empty variables are left out,
+too: an agent's entry passes on names that may have no value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Images for agents that take them by path: a private store inside the project.
 
-`.counsel/assets/<sha256>.<ending>`: the name is the content's hash, so the same image is stored once and a path
-stays valid. git ignores the folder, only the user can read it (0700, files 0600), and nothing is ever written through a
-link. Images were checked before (engine/context/images.py): type by content, bounded, no SVG.
+`.counsel/assets/<sha256>.<ending>`: the name is the content's hash, so the same image is stored once and a path stays
+valid. git ignores the folder, only the user can read it (0700, files 0600), and nothing is ever written through a link.
+The images have been checked (engine/context/images.py): type by content, size, no SVG.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def entries(
 
 
 def starts(entry: Mapping[str, object]) -> bool:
-    """Whether it starts in the agent's working folder and may load files there: all but remote servers and counsel."""
+    """Whether the server starts in the agent's working folder and may load files there: all but remote servers and
+    counsel."""
     return bool(entry.get("command")) and not _is_isolated(entry)
 
 

@@ -47,7 +47,7 @@ class Exit:
 
 
 def _grow(line: bytearray, data: bytes) -> None:
-    """Append data, but of a long line only enough to know that it is too long."""
+    """Append data, but keep only as much of a long line as shows that it is too long."""
     line += data[: max(0, MAX_LINE + 1 - len(line))]
 
 

@@ -47,7 +47,7 @@ def sole_variable(text: str) -> str | None:
 
 
 def from_person(text: str) -> str:
-    """What a user types or pastes, in any agent's syntax. `$name` in lower case stays: it may be text."""
+    """What a user types or pastes, from any agent's syntax into ours. `$name` in lower case stays: it may be text."""
     return re.sub(_BARE_CAPITALS, r"${\1}", re.sub(_PREFIXED, r"${\1}", text)) if "$" in text else text
 
 

@@ -39,8 +39,9 @@ class Server(Record):
     exclude_tools: tuple[str, ...] | None = None
     extras: Mapping[str, Any] = NOTHING  # one agent's own fields, unchanged
 
-    def means(self) -> dict[str, object]:
-        """The fields that are compared between agents: what runs, not whether it is enabled or filtered."""
+    def compared_fields(self) -> dict[str, object]:
+        """The fields in which definitions may differ: what runs, not whether it is enabled or its tools are
+        filtered."""
         fields = (
             ("transport", "command", "args", "env", "cwd")
             if self.transport == "stdio"
@@ -49,7 +50,7 @@ class Server(Record):
         return {name: getattr(self, name) for name in fields}
 
     def without(self, *names: str) -> Self:
-        """The server with defaults in these fields."""
+        """The server with these fields set to their defaults."""
         return self.replaced(**{name: getattr(Server, name) for name in names})
 
     def __repr__(self) -> str:  # no values: they may hold secrets
@@ -131,15 +132,15 @@ class ServerFormat(Record):
     layered: bool = False  # servers of one name are merged, field by field (servers/codex_layers.py)
     completes: bool = False  # only merged entries must be complete: a stronger file may add what one lacks
     reserved: frozenset[str] = frozenset()
-    loads: re.Pattern[str] | None = None  # names that it loads from its files, if these are more
+    loads: re.Pattern[str] | None = None  # names that it loads from its files, if it accepts more there
     transports: frozenset[str] = frozenset(TRANSPORTS)
-    # Fields that the agent does not have: they are left out with this warning.
-    lacks: Mapping[str, str] = {}
+    # Fields that the agent does not support → the warning when they are left out.
+    unsupported: Mapping[str, str] = {}
     # Alternative spellings of keys; an update keeps the spelling in the file.
     aliases: Mapping[str, tuple[str, ...]] = {}
     switches: Callable[[Workspace, ServerTable], list[Switch]] = lambda _workspace, _table: []
     # Whether a server of this name is disabled by something outside its entry.
-    off: Callable[[Workspace, ServerTable, Reader], Callable[[str], bool]] = (
+    is_disabled: Callable[[Workspace, ServerTable, Reader], Callable[[str], bool]] = (
         lambda _workspace, _table, _reader: lambda _name: False
     )
     # What the user has to answer before the client loads a server of this name in this folder.
@@ -163,7 +164,7 @@ class ServerFormat(Record):
     signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()
     # Whether a pasted entry has a form that only this client uses.
     is_own_entry: Callable[[Entry], bool] = lambda _entry: False
-    # Whether it tries SSE if a server declared as streamable HTTP does not support that.
+    # Whether it falls back to SSE if a server declared as streamable HTTP does not support that.
     tries_sse: Callable[[Entry], bool] = lambda _entry: False
 
 

@@ -20,7 +20,7 @@ FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "gemin
 
 
 def trusted(workspace: Workspace, folder: Path | None = None) -> bool:
-    """Whether an agent was told to trust the folder (by default the project's), and none not to."""
+    """Whether the user told an agent to trust the folder (by default the project's), and no agent to distrust it."""
     real = Path(os.path.realpath(folder or workspace.project))
     verdicts = [
         judge(workspace, real) for agent, judge in _JUDGES.items() if not moved_inside(agent, workspace)
@@ -45,7 +45,8 @@ def moved_inside(agent: str, workspace: Workspace) -> bool:
 
 
 def by_claude(workspace: Workspace, real: Path) -> bool | None:
-    """`hasTrustDialogAccepted` of the folder, or of one above in the same repository (outside one: of any above)."""
+    """`hasTrustDialogAccepted` of the folder or of a parent in the same repository (outside a repository: of any
+    parent)."""
     projects = read_json(workspace.claude_json()).get("projects")
     folders = trusting_folders(real)
     return any(inside(projects, str(path), "hasTrustDialogAccepted") is True for path in folders) or None

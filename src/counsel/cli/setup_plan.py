@@ -14,7 +14,7 @@ from dataclasses import field
 from pathlib import Path
 
 from counsel import run_paths as places
-from counsel.agents.definitions import WITH_SETUP, Agent, HandsOn, locate
+from counsel.agents.definitions import WITH_SETUP, Agent, PassedEnv, locate
 from counsel.agents.self_entry import NAME, is_ours
 from counsel.agents.server_format import Server, ServerTable
 from counsel.configfiles.write.safewrite import PlannedWrite
@@ -63,7 +63,7 @@ _SECRET = ("_KEY", "_TOKEN", "_TOKENS")  # Gemini CLI withholds MAX_MCP_OUTPUT_T
 
 
 # Which variables an entry must name: those that the client does not pass on.
-_MISSING: dict[HandsOn, Callable[[str], bool]] = {
+_MISSING: dict[PassedEnv, Callable[[str], bool]] = {
     "all": lambda _: False,
     "no secrets": lambda name: name.endswith(_SECRET) or "_CERT" in name,
     "named": lambda _: True,
@@ -147,7 +147,7 @@ def _home_variable(settings: Settings) -> dict[str, str]:
 def _references(agent: Agent, settings: Settings) -> dict[str, str]:
     """References to variables. An unset one must reach counsel empty, not as `${NAME}`; Codex leaves it out."""
     default = ":-" if FORMATS[agent.name].syntax.expands else ""
-    missing = _MISSING[agent.hands_on]
+    missing = _MISSING[agent.passed_env]
     # An empty SSL_CERT_FILE would leave OpenSSL, and every agent that counsel starts, without certificates.
     empty = {name for name in _NETWORK if not settings.own_env.get(name)} if default else set()
     names = (name for name in _variables(settings) if missing(name) and name not in empty)

@@ -44,7 +44,7 @@ def fit(
             hint="Use the server's streamable HTTP address (--transport http), or leave this agent out.",
         )
     warnings = []
-    for field, reason in fmt.lacks.items():
+    for field, reason in fmt.unsupported.items():
         if getattr(server, field) not in (None, ()):
             warnings.append(f"{reason}; left out.")
             server = server.without(field)

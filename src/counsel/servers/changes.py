@@ -47,7 +47,7 @@ def add(
     except CounselError as error:
         planner.refuse(table, server.name, error)
         return
-    off = fmt.off(planner.workspace, table, planner.reader)(server.name)
+    off = fmt.is_disabled(planner.workspace, table, planner.reader)(server.name)
     on = fmt.read(server.name, entry).enabled and not off
     warnings += _switch_notes(fmt, server, on=on) + fmt.notes(planner.workspace, table, planner.reader)
     existing = _entry_at(planner, table, server.name)
@@ -203,7 +203,7 @@ def rename(planner: Planner, row: ListedServer, new_name: str) -> None:
     changes: dict[Target, EditMaker] = {table.target: edits}
     new_server = row.server.replaced(name=new_name)
     warnings = [f"{warning}." for warning in fmt.warns(new_server)]
-    is_off = fmt.off(planner.workspace, table, planner.reader)
+    is_off = fmt.is_disabled(planner.workspace, table, planner.reader)
     if is_off(name):
         for file_switch in fmt.switches(planner.workspace, table):
             changes[file_switch.target] = _in_sequence(

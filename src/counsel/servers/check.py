@@ -131,8 +131,8 @@ async def check(
 
 
 def _identity(row: ListedServer) -> str:
-    meanings = {name: repr(value) for name, value in row.server.means().items()}
-    is_filtered = row.server.transport == "stdio" and AGENTS[row.agent].hands_on == "named"
+    meanings = {name: repr(value) for name, value in row.server.compared_fields().items()}
+    is_filtered = row.server.transport == "stdio" and AGENTS[row.agent].passed_env == "named"
     return repr((row.server.name, sorted(meanings.items()), is_filtered, row.server.enabled, row.unloaded))
 
 

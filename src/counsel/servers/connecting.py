@@ -113,7 +113,7 @@ def _stdio_client(start: Start, errors: IO[str]) -> object:
 
     bound_stdio()
     server = start.server
-    inherited_env = {} if AGENTS[start.agent].hands_on == "named" else dict(start.env)
+    inherited_env = {} if AGENTS[start.agent].passed_env == "named" else dict(start.env)
     env = {"PATH": start.env.get("PATH", os.defpath), **inherited_env, **server.env}
     parameters = StdioServerParameters(
         command=server.command,

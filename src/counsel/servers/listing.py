@@ -192,7 +192,7 @@ class _Client:
             problem = self._report(table, f"{'.'.join(table.keys)} is not an object")
             self._unread.append(Unread(table, "table", problem))
             return []
-        off = self._fmt.off(self._workspace, table, self._reader)
+        is_disabled = self._fmt.is_disabled(self._workspace, table, self._reader)
         waits_for = self._fmt.waits_for(self._workspace, table, self._reader)
         rows = []
         for name, entry in entries.items():
@@ -203,7 +203,7 @@ class _Client:
                 problem = self._report(table, str(error), name=name)
                 self._unread.append(Unread(table, "entry", problem, name, entry))
                 continue
-            server = server.replaced(enabled=server.enabled and not off(name))
+            server = server.replaced(enabled=server.enabled and not is_disabled(name))
             unloaded = refusal or self._refused_name(table, name)
             row = ListedServer(server, table, full_entry, unloaded=unloaded, waits_for=waits_for(name))
             rows.append(row)
@@ -296,10 +296,10 @@ def _differences(rows: list[ListedServer]) -> tuple[str, ...]:
     """Fields that differ between agents, except those that one of the agents does not support."""
     if len({row.server.transport for row in rows}) > 1:
         return ("transport",)
-    ignored_fields = {name for row in rows for name in FORMATS[row.agent].lacks}
+    ignored_fields = {name for row in rows for name in FORMATS[row.agent].unsupported}
     if all(self_entry.is_ours(row.server) for row in rows):
         ignored_fields |= self_entry.BY_AGENT
-    meanings = [row.server.means() for row in rows]
+    meanings = [row.server.compared_fields() for row in rows]
     fields = dict.fromkeys(name for values in meanings for name in values)
     return tuple(
         name

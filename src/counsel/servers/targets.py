@@ -25,7 +25,7 @@ def _target(agent: str, workspace: Workspace) -> dict[str, object]:
             for table in tables(fmt, workspace)
         ],
         "transports": [transport for transport in TRANSPORTS if transport in fmt.transports],
-        "lacks": dict(fmt.lacks),
+        "lacks": dict(fmt.unsupported),
         "no_switch": fmt.no_switch or None,
         "names": fmt.names_text,
     }

@@ -1,4 +1,4 @@
-"""Under which folders Claude Code keeps a project's settings and the user's answers (measured, 2.1.325)."""
+"""Where Claude Code keeps a project's settings and the user's answers to its dialogs (measured, 2.1.325)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from counsel.paths import exists, up_to_root
 
 
 def project_key(folder: Path) -> Path:
-    """Claude Code stores a project's settings by its git root, which it finds from any folder inside, through links; a
-    worktree's by the main repository."""
+    """The key of a project's settings: its git root, found from any folder inside it and through links; for a worktree,
+    the main repository."""
     real = Path(os.path.realpath(folder))
     root = next((parent for parent in (real, *real.parents) if exists(parent / ".git")), None)
     if root is None:
@@ -20,7 +20,8 @@ def project_key(folder: Path) -> Path:
 
 
 def trusting_folders(project: Path) -> list[Path]:
-    """The folders whose `hasTrustDialogAccepted` counts: this one and those above, but in a repository none above it.
+    """The folders whose `hasTrustDialogAccepted` counts: this one and its parents, up to the repository's root if there
+    is one.
 
     A worktree's main repository counts, too.
     """

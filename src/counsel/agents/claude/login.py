@@ -35,7 +35,7 @@ def own_login(caller: Caller) -> str | None:
 
 
 def _mentions(path: Path, needle: bytes) -> bool:
-    """Whether the file contains the text. It is not parsed: it can have megabytes."""
+    """Whether the file contains the text. It is not parsed: it can be several megabytes long."""
     try:
         return needle in path.read_bytes()
     except OSError:

@@ -24,7 +24,7 @@ class Plugin(NamedTuple):
     identity: str  # name@marketplace
     folder: Path
     version: str | None
-    offer: dict[str, object]  # what its marketplace says about it
+    offer: dict[str, object]  # its entry in the marketplace's list
     marketplace: Path
 
 
@@ -49,7 +49,7 @@ def enabled_plugins(
         )
         if not marketplace or offer is None or folder is None:
             reason = _why_not(market, marketplace is not None, offer is not None)
-            scanner.problems.append(f"Claude plugin {identity}: {reason}: its skills are not loaded.")
+            scanner.problems.append(f"Claude plugin {identity}: its skills are not loaded: {reason}.")
             continue
         yield Plugin(identity, folder, version, offer, marketplace[0])
 
@@ -127,7 +127,7 @@ def _installed(identity: str, workspace: Workspace, scanner: SkillScanner) -> li
 
 
 def _applies(entry: Mapping[str, object], workspace: Workspace) -> bool:
-    """Whether the installation counts here: one for a project counts in that project only."""
+    """Whether the installation counts here: a project's installation counts in that project only."""
     project = entry.get("projectPath")
     if entry.get("scope") not in ("project", "local") or not isinstance(project, str):
         return True
@@ -138,7 +138,7 @@ def _applies(entry: Mapping[str, object], workspace: Workspace) -> bool:
 
 
 def manifest_of(plugin: Plugin, scanner: SkillScanner) -> dict[str, Any] | None:
-    """The manifest; None if Claude does not load the plugin because of it, which `problems` reports."""
+    """The manifest; None, and an entry in `problems`, if it keeps Claude from loading the plugin."""
     path = manifest_file(plugin)
     manifest = scanner.json(path) if path.exists() else {"name": plugin.identity.rpartition("@")[0]}
     if _paths(manifest.get("skills")) is None or not _valid(manifest):
@@ -169,7 +169,7 @@ def _skill_folders(plugin: Plugin, scanner: SkillScanner) -> Iterator[Root]:
 
 
 def _paths(value: object) -> list[str] | None:
-    """The paths in a `skills` field; None if one does not begin with `./` or leads out of the plugin."""
+    """The paths in a `skills` field; None if one does not begin with `./` or points outside the plugin."""
     paths = [] if value is None else [value] if isinstance(value, str) else value
     if not isinstance(paths, list):
         return None

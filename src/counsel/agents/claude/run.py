@@ -3,13 +3,14 @@
 Measured with 2.1.325:
 - the prompt is sent through stdin, so images can go with it and no process list shows it;
 - on an API error `subtype` is still "success": `is_error` and `api_error_status` are reliable;
-- it retries a rejected key eleven times in three minutes (`api_retry` events): a 401 ends the run at once;
+- it retries a rejected key eleven times in three minutes (`api_retry` events), so counsel ends the run at the first
+  401;
 - in an untrusted folder it runs the folder's own hooks (those of skills, too), starts its servers and applies its
-  `env`, including an ANTHROPIC_BASE_URL for the user's key. `--setting-sources user` stops all of that, also CLAUDE.md
-  and what `--add-dir` adds; and it is started in another folder (start_folder.py), so the user's own servers do not
-  start there;
+  `env`, including an ANTHROPIC_BASE_URL for the user's key. `--setting-sources user` prevents all of that, and also
+  leaves out CLAUDE.md and what `--add-dir` adds; and counsel starts it in another folder (start_folder.py), so the
+  user's own servers do not start there;
 - it interprets a message's last block if that is text: `@path` is read without a permission check, `/name` runs a
-  command, `@server:uri` reads a resource. Earlier blocks are only passed on, so the last one is ours;
+  command, `@server:uri` reads a resource. Earlier blocks are only passed on, so counsel adds a last block of its own;
 - a lost session is a `result` with `errors: ["No conversation found …"]` and exit 1;
 - when the model refuses, it asks once more, and then another model (`model_refusal_fallback`, which retracts the text
   so far). If that one refuses, too, the `result` is an error with `stop_reason: refusal` and Claude Code's own text.
@@ -95,7 +96,7 @@ def command(request: AgentRequest) -> Command:
     project_files = [
         (folder, path) for folder in untrusted_folders if (path := _project_file(folder, request))
     ]
-    if request.cwd in untrusted_folders or project_files:  # `--add-dir` brings skills, too
+    if request.cwd in untrusted_folders or project_files:  # `--add-dir` also loads skills
         argv += ["--setting-sources", "user"]
         notes = tuple(_note(folder, path) for folder, path in project_files[:1])
     if request.cwd in untrusted_folders:
@@ -123,7 +124,9 @@ def _project_file(folder: Path, request: AgentRequest) -> Path | None:
 
 
 def _note(folder: Path, path: Path) -> str:
-    message = f"Claude Code has not been told to trust {folder}: its own settings ({path}) were left out."
+    message = (
+        f"Claude Code has not been told to trust {folder}: the folder's own settings ({path}) were left out."
+    )
     return f"{message} Run `claude` there once to trust it."
 
 
@@ -159,10 +162,10 @@ class Reader(driver.Reader):
         self.done = False
         self._finished: Finished | None = None
         self._texts: dict[str, str] = {}  # text of each message so far
-        self._matched: dict[str, int] = {}  # how much of it was also received as complete blocks
+        self._matched: dict[str, int] = {}  # by message: how much of its text also arrived as complete blocks
         self._vendor: dict[str, str] = {}  # why the model refused
         self._message = ""
-        self._pieces: list[tuple[int, str]] = []  # of this message: block and text
+        self._pieces: list[tuple[int, str]] = []  # of the current message: block number and text
         self._model: str | None = None
         self._length = 0  # characters
 

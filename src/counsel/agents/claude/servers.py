@@ -98,7 +98,7 @@ def _refuse_skipped(kind: str, entry: Entry) -> None:
 
 
 def _own_fields(kind: str, entry: Entry) -> Entry:
-    """The entry without fields that Claude Code ignores for this type and a copy could not have."""
+    """The entry without fields that Claude Code ignores for this type, if a copy could not contain them."""
     foreign_keys = _REMOTE_KEYS if kind == "stdio" else _STDIO_KEYS
     ignored_keys = {key for key in foreign_keys if not _is_readable(key, entry.get(key))}
     return {
@@ -107,7 +107,7 @@ def _own_fields(kind: str, entry: Entry) -> Entry:
 
 
 def _is_readable(key: str, value: object) -> bool:
-    """Whether a copy of the entry, for a client that uses this field, could have this value."""
+    """Whether a client that uses this field accepts the value."""
     if key == "args":
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if key in ("env", "headers"):
@@ -209,7 +209,7 @@ def _disable(document: Meaning, name: str, project: tuple[str, ...]) -> list[Edi
 
 
 def _switch_settings(document: Meaning, name: str, enabled: bool) -> list[Edit]:
-    """Enable what this file disabled. It is not used for disabling, which needs one list, not two."""
+    """Remove the server from the names that this file disables. Disabling uses another list."""
     return _accept(document, name, ("disabledMcpjsonServers",)) if enabled else []
 
 
@@ -276,7 +276,7 @@ def _waits_for(workspace: Workspace, table: ServerTable, reader: Reader) -> Call
 
 
 def _migrated(project: Mapping[str, object]) -> dict[str, object]:
-    """What Claude Code moves from `~/.claude.json` to the local settings when it starts; it does not move a false."""
+    """What Claude Code moves from `~/.claude.json` to the local settings when it starts; a `false` is not moved."""
     return {key: value for key, value in project.items() if key != _APPROVE_ALL or value is True}
 
 
@@ -348,13 +348,13 @@ FORMAT = ServerFormat(
     others=_others,
     precedence=("managed", "local", "project", "user", "plugin"),
     reserved=frozenset({"workspace", "claude-in-chrome", "computer-use", "Claude Preview", "__proto__"}),
-    lacks={
+    unsupported={
         "cwd": "Claude Code ignores a working folder: the server starts in the project's folder",
         "include_tools": "Claude Code has no list of allowed tools per server",
         "exclude_tools": "Claude Code has no list of forbidden tools per server",
     },
     switches=_switches,
-    off=_disabled_here,
+    is_disabled=_disabled_here,
     mentions=_mentions,
     notes=_notes,
     warns=_warns,

@@ -164,7 +164,7 @@ def _quoted_line(line: str) -> str:
 
 def plain_name(name: str) -> str:
     """The name of a plugin's skill: all but letters, digits, `_` and `-` become `-`, per UTF-16 unit."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda odd: "-" * (len(odd[0].encode("utf-16-le")) // 2), name)
+    return re.sub(r"[^A-Za-z0-9_-]", lambda match: "-" * (len(match[0].encode("utf-16-le")) // 2), name)
 
 
 def _text(node: Node | None) -> str:

@@ -1,8 +1,8 @@
 """Ask a Codex without app-server: `codex exec --json`, complete messages instead of live text.
 
-Measured with 0.166.0: `-i` before the prompt swallows it, so the prompt comes from stdin (`-`); an item of type
-"error" can be a warning, `turn.failed` is the failure; usage after `resume` counts the whole thread, so it is reported
-only for a new thread.
+Measured with 0.166.0: `-i` takes a prompt that follows it for another image, so the prompt is sent through stdin (`-`);
+an item of type "error" can be a warning, `turn.failed` is the failure; usage after `resume` counts the whole thread, so
+it is reported only for a new thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from counsel.types import Finished, Notice, Text, Usage, UsageReport
 def command(request: AgentRequest) -> Command:
     settings, knobs = request.caller.settings, request.call.knobs
     argv = [str(request.program), "exec", "--json", "--sandbox", request.level]
-    # The empty folder for an untrusted project is no repository.
+    # The empty folder for an untrusted project is not a repository.
     if settings.codex_skip_git_check or not request.trusted:
         argv += ["--skip-git-repo-check"]
     if not request.trusted:

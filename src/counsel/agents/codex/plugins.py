@@ -40,7 +40,7 @@ def enabled_plugins(
         manifest = _manifest(cache / (version := _newest(versions)), scanner) if versions else None
         if manifest is None:
             scanner.problems.append(
-                f"Codex plugin {identity}: it is not installed in {cache}: its skills are not loaded."
+                f"Codex plugin {identity}: its skills are not loaded: it is not installed in {cache}."
             )
             continue
         yield Plugin(identity, cache / version, version, manifest)

@@ -101,8 +101,8 @@ def _refuse_what_breaks_codex(entry: Entry) -> None:
     if ("command" in entry) == ("url" in entry):
         raise Unreadable("an entry needs a command or a url, and not both: this breaks every codex command")
     kind, incompatible = ("command", _WITH_URL) if "command" in entry else ("url", _WITH_COMMAND)
-    if wrong := [f"`{key}`" for key in incompatible if key in entry]:
-        raise Unreadable(f"{', '.join(wrong)} with a {kind} breaks every codex command")
+    if wrong_keys := [f"`{key}`" for key in incompatible if key in entry]:
+        raise Unreadable(f"{', '.join(wrong_keys)} with a {kind} breaks every codex command")
     for key in ("env", "http_headers", "env_http_headers"):
         if not all(isinstance(value, str) for value in _table(entry, key).values()):
             raise Unreadable(f"a value in `{key}` that is not a string breaks every codex command")
@@ -142,7 +142,7 @@ def _forwarded(value: object) -> dict[str, str]:
 
 
 def _detailed_variables(entry: Entry) -> dict[str, object]:
-    """The items of `env_vars` that have more than a name (`{name, source}`)."""
+    """The items of `env_vars` that contain more than a name (`{name, source}`)."""
     value = entry.get("env_vars")
     items = [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
     return {"env_vars": items} if items else {}
@@ -154,7 +154,7 @@ def _header_references(entry: Entry) -> dict[str, str]:
 
 
 def write(server: Server) -> dict[str, object]:
-    """In Codex's own order; `env` and the header tables are sorted, as Codex does."""
+    """In Codex's own order; `env` and the header tables are sorted, as Codex sorts them."""
     entry = _stdio(server) if server.transport == "stdio" else _remote(server)
     if not server.enabled:
         entry["enabled"] = False

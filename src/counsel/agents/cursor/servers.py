@@ -48,7 +48,7 @@ FORMAT = ServerFormat(
     names_text="any characters",
     precedence=(),
     reserved=frozenset({"__proto__"}),
-    lacks={
+    unsupported={
         "timeout": "Cursor has no time limit per server",
         "exclude_tools": "Cursor has no list of forbidden tools per server",
     },

@@ -3,11 +3,11 @@
 Measured with 0.61.0:
 - the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no login, 42: bad input, also for a
   lost session; a bad key is a 400 with that message;
-- it tries a 429 ten times with growing pauses, and reports that on stderr only: counsel ends it at its own limit;
+- after a 429 it tries ten times with growing pauses, and reports them on stderr only: counsel ends it at its own limit;
 - it refuses folders that it was not told to trust. `--skip-trust` admits one for this run, with the folder's skills,
   commands, subagents, policies and `.env` (GOOGLE_GEMINI_BASE_URL would get the user's key): so counsel uses it only
-  for a folder that the user trusts in another agent, or for an empty one (start_folder.py), from where Gemini reads the
-  project as an additional folder. From that it loads GEMINI.md only;
+  for a folder that the user trusts in another agent, or for an empty one (start_folder.py), where Gemini gets the
+  project as an additional folder, from which it loads only GEMINI.md;
 - a variable that is set, even to an empty value, is not read from a `.env`;
 - `@path`, anywhere in a prompt, includes that file, or the first whose path contains these letters; `\\@` does not;
 - in headless mode, tools that need approval are not offered; an admin policy makes that certain;
@@ -56,7 +56,7 @@ LEVELS: dict[Level, tuple[str, ...]] = {
 NO_LOGIN, BAD_INPUT = 41, 42
 _NO_SERVER = "counsel allows none"  # an empty list would allow all servers
 _GAP = "\n\n"
-# Every name that a line may assign, anywhere in it: dotenv has other blanks and line ends than Python.
+# Every name that a line may assign, anywhere in it: dotenv's white space and line ends are not Python's.
 _ASSIGNED_NAMES = re.compile(r"([A-Za-z0-9_.-]+)[^A-Za-z0-9_.-]*?[=:]").findall
 _MENTION = re.compile(r"(?<!\\)@(?![ \t\r\n]|\Z)")  # at least all that Gemini CLI finds
 _ESCAPE_NOTE = "In this message \\@ stands for a plain @."

@@ -163,8 +163,8 @@ def _notes(_workspace: Workspace, table: ServerTable, _reader: Reader) -> list[s
 def _waits_for(
     workspace: Workspace, _table: ServerTable, _reader: Reader
 ) -> Callable[[str], WaitsFor | None]:
-    """In a folder that it does not trust it starts no server, not even the user's (measured, 0.61)."""
-    from counsel.agents import trust  # `servers add` does not ask
+    """Gemini CLI starts no server in a folder that it does not trust, not even the user's (measured, 0.61)."""
+    from counsel.agents import trust  # imported on demand: `servers add` does not need it
 
     waits: WaitsFor | None = None if trust.by_agent("gemini", workspace) else "trust"
     return lambda _name: waits
@@ -175,7 +175,7 @@ def _warns(server: Server) -> list[str]:
 
 
 def _refuses(table: ServerTable, document: Document) -> str:
-    """What in the user's and the project's files stops every gemini command (measured, 0.61)."""
+    """What is wrong with a file of the user or the project that stops every gemini command (measured, 0.61)."""
     if _is_empty(document):
         return "Gemini CLI does not start: the file is empty"
     if document.nonstandard_syntax:
@@ -196,7 +196,8 @@ def _stops_at(_workspace: Workspace, unread: Unread) -> bool:
 
 
 def _stopped_by(workspace: Workspace, reader: Reader) -> tuple[Path, str] | None:
-    """One wrong rule about a folder stops every gemini command, unless it needs no rules (measured, 0.61)."""
+    """One wrong rule about a folder stops every gemini command, unless a setting decides about all folders (measured,
+    0.61)."""
     from counsel.agents import trust
 
     if trust.by_gemini_everywhere(workspace) is not None:
@@ -217,8 +218,8 @@ def _wrong_rule(document: Document) -> str:
         return "the file is empty"
     if document.nonstandard_syntax:
         return f"the file has {' and '.join(document.nonstandard_syntax)}"
-    wrong = next((folder for folder, level in document.value.items() if level not in _LEVELS), None)
-    return "" if wrong is None else f"the rule for {wrong} is none of {', '.join(_LEVELS)}"
+    wrong_folder = next((folder for folder, level in document.value.items() if level not in _LEVELS), None)
+    return "" if wrong_folder is None else f"the rule for {wrong_folder} is none of {', '.join(_LEVELS)}"
 
 
 _LEVELS = ("TRUST_FOLDER", "TRUST_PARENT", "DO_NOT_TRUST")
@@ -237,7 +238,7 @@ FORMAT = ServerFormat(
     reserved=frozenset({"__proto__"}),
     aliases={"url": ("httpUrl",)},
     switches=_switches,
-    off=_is_disabled,
+    is_disabled=_is_disabled,
     mentions=_mentions,
     notes=_notes,
     warns=_warns,

@@ -251,7 +251,7 @@ FORMAT = ServerFormat(
     precedence=("project", "managed", "user", "system"),
     reserved=frozenset({"__proto__"}),
     transports=frozenset({"stdio", "http"}),
-    lacks={
+    unsupported={
         "include_tools": "OpenCode has no list of allowed tools per server",
         "exclude_tools": "OpenCode has no list of forbidden tools per server",
     },

@@ -79,7 +79,7 @@ FORMAT = ServerFormat(
     names_text="any characters",
     precedence=("project", "user"),
     reserved=frozenset({"__proto__"}),
-    lacks={
+    unsupported={
         "timeout": "VS Code has no time limit per server",
         "include_tools": "VS Code has no list of allowed tools per server",
         "exclude_tools": "VS Code has no list of forbidden tools per server",

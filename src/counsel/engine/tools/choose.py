@@ -90,8 +90,8 @@ def _differing_agents(best: ListedServer, usable: list[ListedServer]) -> tuple[s
     strongest: dict[str, ListedServer] = {}
     for row in usable:
         strongest.setdefault(row.agent, row)
-    meaning = best.server.means()
-    return tuple(agent for agent, row in strongest.items() if row.server.means() != meaning)
+    fields = best.server.compared_fields()
+    return tuple(agent for agent, row in strongest.items() if row.server.compared_fields() != fields)
 
 
 def _missing(name: str, rows: tuple[ListedServer, ...]) -> Refused:
