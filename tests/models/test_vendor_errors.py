@@ -200,7 +200,7 @@ def error(kind: Any, words: str = "no", **fields: Any) -> CounselError:
         ("refused", {"status": 400}, "UPSTREAM_ERROR", "OpenAI refused the request (400): no", "`counsel models`", {"provider": "openai", "status": 400}),
         ("refused", {}, "UPSTREAM_ERROR", "OpenAI refused the request (in the stream): no", "`counsel models`", {}),
         ("refused", {"status": 302}, "UPSTREAM_ERROR", "OpenAI answered with status 302 instead of 200: no", "Check OPENAI_BASE_URL (https://api.example/v1)", {"status": 302}),
-        ("wrong_address", {"status": 404}, "UPSTREAM_ERROR", "No API of OpenAI found at https://api.example/v1 (404).", "Check OPENAI_BASE_URL.", {"status": 404}),
+        ("wrong_address", {"status": 404}, "UPSTREAM_ERROR", "OpenAI has no API at https://api.example/v1 (404).", "Check OPENAI_BASE_URL.", {"status": 404}),
     ],
 )  # fmt: skip
 def test_each_kind_is_an_error_with_its_hint_and_fields(

@@ -366,7 +366,7 @@ class Exchange:
     def _unreadable(self, problem: str) -> UpstreamError:
         return UpstreamError(
             f"{self._endpoint.provider.label} sent an event that cannot be read ({problem}).",
-            hint="If there is a proxy or gateway in between, check that.",
+            hint="Check any proxy or gateway in between.",
             provider=self._endpoint.provider.name,
             **self._partial(),
         )

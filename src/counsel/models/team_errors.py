@@ -34,7 +34,7 @@ def as_error(report: ErrorReport, endpoint: Endpoint, **fields: object) -> Couns
     label, url, status = endpoint.provider.label, endpoint.base_url, report.status
     if status == 401:
         return AuthenticationFailed(
-            f"{label} does not accept this login (any more).",
+            f"{label} rejected this login: its token is wrong or no longer valid.",
             hint=f"Run `counsel login {url}` with a new token, or `counsel logout`.",
             provider=endpoint.provider.name,
             status=401,

@@ -451,7 +451,7 @@ def _other(
 ) -> UpstreamError:
     provider, status = endpoint.provider, report.status
     if report.kind == "wrong_address":
-        message = f"No API of {label} found at {endpoint.base_url} (404)."
+        message = f"{label} has no API at {endpoint.base_url} (404)."
         hint = f"Check {provider.base_url_env or 'the base URL'}."
     elif report.kind == "server":
         message = f"{label} failed ({status or 'in the stream'}){quote}"

@@ -364,7 +364,8 @@ class MessagesReader(text_deltas.OneByOne):
         return [ToolInput(block["id"], block["name"], delta)]
 
     def _boundary(self, kind: str) -> list[Event]:
-        """Close a text without citations before the next text begins: otherwise the next one's would apply to both."""
+        """Close a text without citations before the next text begins: otherwise the next text's citations would apply
+        to both."""
         last = next(reversed(self._blocks.values()), None) if kind == "text" else None
         if last is None or last["type"] != "text" or not last.get("text") or last.get("citations"):
             return []

@@ -298,8 +298,8 @@ class GeminiReader(text_deltas.OneByOne):
         return events + self._new_usage(chunk.get("usageMetadata"))
 
     def _new_usage(self, counts: Json | None) -> list[Event]:
-        """Every chunk has counts, up to its own text. In case the stream breaks off, they are reported whenever those
-        change that the text does not tell; `finish` reports the last."""
+        """Every chunk has counts, up to its own text. In case the stream breaks off, they are reported whenever a count
+        changes that the text does not imply; `finish` reports the last."""
         self._usage = merged(self._usage, counts)
         unseen = tuple(self._usage.get(name) for name in ("promptTokenCount", "thoughtsTokenCount"))
         if not self._usage or unseen == self._reported_usage:
