@@ -22,8 +22,8 @@ _GIT = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null"}
 
 
 def trusted(agent: AgentName, workspace: Workspace) -> bool:
-    """Whether the agent may start in the project: the user told it to trust the project, or told another agent so and
-    this one nothing."""
+    """Whether the agent may start in the project: the user trusts the project in this agent, or in another agent
+    without having answered this one."""
     own = trust.by_agent(agent, workspace)
     return trust.trusted(workspace) if own is None else own
 

@@ -153,7 +153,12 @@ MESSAGES: dict[str, Message] = {
     "team.reached": Message(
         "ok", "{host}: reached in {seconds:.1f} s, login accepted, counsel {release}, {models} models"
     ),
-    "team.failed": Message("problem", "{problem}", "{hint}", "team.example rejected this login: its token is wrong or no longer valid."),
+    "team.failed": Message(
+        "problem",
+        "{problem}",
+        "{hint}",
+        "team.example rejected this login: its token is wrong or no longer valid.",
+    ),
     "providers.team": Message("info", "{label}: through the team server"),
     "providers.off": Message("off", "{label}: not set up", "{reason}"),
     "providers.key": Message(

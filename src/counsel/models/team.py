@@ -147,7 +147,7 @@ async def share(
 
 
 async def ask(transport: Transport, login: TeamLogin, env: Mapping[str, str]) -> Mapping[str, object]:
-    """What the server says about itself and this person. Raises `CounselError`, also if it is no counsel server."""
+    """What the server says about itself and this person. Raises `CounselError`, also if it is not a counsel server."""
     provider = Provider("team", "", WIRE, login.url)
     server = endpoint(login, proxies.network(env, login.url), provider)
     document = await transport.get_json(server, PATH, LIMITS)

@@ -438,7 +438,8 @@ def _blocked(
         hint=ASK_ANOTHER,
         provider=endpoint.provider.name,
         model=model.id,
-        status=report.status or 400,  # of an error in a stream: it tells an error from an answer that was cut
+        status=report.status
+        or 400,  # of an error in a stream: distinguishes it from an answer that was cut off
         finish_reason="filtered",
         vendor_reason=report.name or None,
         vendor_text=message or None,

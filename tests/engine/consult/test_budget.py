@@ -347,9 +347,9 @@ def a_request(owner: str) -> ReservationRequest:
         model="penny",
         input_usd=0.25,
         usd_per_token=0.0,
-        least=1,
-        fair=1,
-        most=1,
+        min_output=1,
+        fair_output=1,
+        max_output=1,
         limits=(BudgetLimit(1.0, 0.0),),
     )
 

@@ -23,7 +23,7 @@ from fake import FakeAPI
 MODELS = ("gpt-5", "sonnet", "gemini-2.5-flash")
 
 
-async def hold(
+async def run_consensus(
     engine: Engine, caller: Caller, prompt: str = "which?", models: Any = MODELS, **fields: Any
 ) -> Any:
     job = await engine.submit(ConsensusRequest(prompt=prompt, models=models, **fields), caller)
@@ -33,7 +33,7 @@ async def hold(
 async def test_everyone_answers_then_refines_having_read_the_others(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    result = await hold(engine, caller(), cross_feedback_prompt="Focus on cost.")
+    result = await run_consensus(engine, caller(), cross_feedback_prompt="Focus on cost.")
     assert result["status"] == "consensus_complete"
     assert (
         result["models_consulted"],
@@ -62,13 +62,13 @@ async def test_everyone_answers_then_refines_having_read_the_others(
 async def test_one_round_without_feedback(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    result = await hold(engine, caller(), enable_cross_feedback=False)
+    result = await run_consensus(engine, caller(), enable_cross_feedback=False)
     assert result["phases"]["refined"] == []
     assert len(fake_api.log.requests) == 3
 
 
 async def test_the_same_model_twice_has_two_names(engine: Engine, caller: Callable[..., Caller]) -> None:
-    result = await hold(engine, caller(), models=("gpt-5", "gpt-5"))
+    result = await run_consensus(engine, caller(), models=("gpt-5", "gpt-5"))
     assert [entry["model"] for entry in result["phases"]["initial"]] == ["gpt-5", "gpt-5#2"]
 
 
@@ -92,7 +92,7 @@ async def test_a_failed_model_is_named_first_and_spoils_nothing(
 async def test_an_unknown_model_is_a_failure_of_that_model_alone(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
-    result = await hold(engine, caller(), models=("gpt-5", "sonnet", "nonsense-9"))
+    result = await run_consensus(engine, caller(), models=("gpt-5", "sonnet", "nonsense-9"))
     assert result["phases"]["failed"][0]["code"] == "MODEL_NOT_FOUND"
     assert result["refined_responses"] == 2
 
@@ -106,7 +106,7 @@ async def test_a_defect_that_one_model_meets_fails_that_model_alone(
         return call
 
     monkeypatch.setattr(rounds, "with_output_limit", with_output_limit)
-    result = await hold(engine, caller())
+    result = await run_consensus(engine, caller())
     (failure,) = result["phases"]["failed"]
     assert (failure["model"], failure["code"]) == ("sonnet", "INTERNAL")
     assert failure["error"] == "Asking sonnet failed because of an internal error (ZeroDivisionError)."
@@ -116,7 +116,7 @@ async def test_a_defect_that_one_model_meets_fails_that_model_alone(
 async def test_a_single_remaining_answer_is_no_consensus(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
-    result = await hold(engine, caller(), models=("gpt-5", "nonsense-9"))
+    result = await run_consensus(engine, caller(), models=("gpt-5", "nonsense-9"))
     assert result["status"] == "no_consensus"
     assert "not a consensus" in result["content"]
 
@@ -137,7 +137,7 @@ async def test_the_failure_of_the_only_model_is_its_own_error(
 ) -> None:
     fake_api.script(status=401, times=None)
     with pytest.raises(AuthenticationFailed) as excinfo:
-        await hold(engine, caller(), models=("sonnet",))
+        await run_consensus(engine, caller(), models=("sonnet",))
     assert excinfo.value.fields["provider"] == "anthropic"
     assert "failed" not in excinfo.value.fields
 
@@ -146,7 +146,7 @@ async def test_a_slow_model_is_left_behind_at_its_time_limit(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1, vendor="anthropic", times=None)
-    result = await hold(engine, caller(COUNSEL_MODEL_LIMIT_SECONDS="1"))
+    result = await run_consensus(engine, caller(COUNSEL_MODEL_LIMIT_SECONDS="1"))
     failure = result["phases"]["failed"][0]
     assert failure.pop("usage") == {
         "input_tokens": 1,
@@ -172,7 +172,7 @@ async def test_a_model_that_cannot_refine_keeps_its_first_answer(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=400, vendor="anthropic", contains="refined answer", times=None)
-    result = await hold(engine, caller())
+    result = await run_consensus(engine, caller())
     assert result["status"] == "consensus_partial"
     assert result["refined_responses"] == 2
     assert result["phases"]["refined"][1]["status"] == "failed"
@@ -246,7 +246,7 @@ async def test_a_chat_goes_on_with_the_consensus(
 ) -> None:
     from counsel.requests import ChatRequest
 
-    first = await hold(engine, caller())
+    first = await run_consensus(engine, caller())
     job = await engine.submit(
         ChatRequest(prompt="and now?", model="gpt-5", continuation_id=first["continuation"]["id"]), caller()
     )
@@ -261,7 +261,7 @@ async def test_two_consensus_interleaved_never_mix(
     """Every answer contains its question's word; no request for one question may contain the other question's word."""
     words = [f"secret{n}" for n in range(6)]
     results = await asyncio.gather(
-        *(hold(engine, caller(f"window{n}"), word) for n, word in enumerate(words))
+        *(run_consensus(engine, caller(f"window{n}"), word) for n, word in enumerate(words))
     )
     for word, result in zip(words, results, strict=True):
         foreign_words = [other for other in words if other != word]
@@ -281,7 +281,9 @@ async def test_two_consensus_interleaved_at_every_step_never_mix(
         words = [f"north{number}", f"south{number}"]
         for word, model, phase in itertools.product(words, PAIR, "12"):
             fake_api.script(contains=word, model=model, gate=f"{word}{model}{phase}")
-        tasks = [asyncio.create_task(hold(engine, caller(word), word, models=PAIR)) for word in words]
+        tasks = [
+            asyncio.create_task(run_consensus(engine, caller(word), word, models=PAIR)) for word in words
+        ]
         steps = {word: itertools.product("12", PAIR) for word in words}
         for step in range(8):
             word = words[step not in firsts]
@@ -301,14 +303,14 @@ async def test_too_many_models_are_refused_before_anything_is_sent(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     with pytest.raises(CounselError, match="1 to 20"):
-        await hold(engine, caller(), models=("gpt-5",) * 21)
+        await run_consensus(engine, caller(), models=("gpt-5",) * 21)
     assert fake_api.log.requests == []
 
 
 async def test_the_default_temperature_is_converses_and_not_reported(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
-    result = await hold(engine, caller(), models=("gpt-5", "gpt-4.1"), enable_cross_feedback=False)
+    result = await run_consensus(engine, caller(), models=("gpt-5", "gpt-4.1"), enable_cross_feedback=False)
     temperatures = {request.body["model"]: request.body.get("temperature") for request in fake_api.calls}
     assert temperatures == {"gpt-5": None, "gpt-4.1": 0.2}
     assert "settings_left_out" not in result["phases"]["initial"][0]["metadata"]

@@ -16,7 +16,7 @@ from counsel.results.parts import labels
 from fake import FakeAPI
 
 
-async def hold(engine: Engine, caller: Caller, *models: str, **fields: Any) -> Any:
+async def run_consensus(engine: Engine, caller: Caller, *models: str, **fields: Any) -> Any:
     return (
         await engine.wait(
             await engine.submit(ConsensusRequest(prompt="which?", models=models, **fields), caller)
@@ -25,7 +25,7 @@ async def hold(engine: Engine, caller: Caller, *models: str, **fields: Any) -> A
 
 
 async def test_two_that_answer_once_are_a_consensus(engine: Engine, caller: Callable[..., Caller]) -> None:
-    result = await hold(engine, caller(), "gpt-5", "sonnet", enable_cross_feedback=False)
+    result = await run_consensus(engine, caller(), "gpt-5", "sonnet", enable_cross_feedback=False)
     assert result["status"] == "consensus_complete"
     assert (
         result["successful_initial_responses"],
@@ -38,7 +38,9 @@ async def test_two_of_three_are_a_partial_consensus(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=401, vendor="anthropic", times=None)
-    result = await hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
+    result = await run_consensus(
+        engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False
+    )
     assert result["status"] == "consensus_partial"
 
 
@@ -47,7 +49,9 @@ async def test_the_last_model_gets_its_grace_period_and_no_more(
 ) -> None:
     monkeypatch.setattr(rounds, "GRACE", 0.2)
     fake_api.script(hang_after=1, vendor="anthropic", times=None)
-    result = await hold(engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False)
+    result = await run_consensus(
+        engine, caller(), "gpt-5", "gemini-2.5-flash", "sonnet", enable_cross_feedback=False
+    )
     (failure,) = result["phases"]["failed"]
     assert (failure["model"], failure["code"], failure["phase"]) == ("sonnet", "TIMEOUT", "initial")
     assert failure["partial"]
@@ -74,7 +78,7 @@ async def test_no_model_is_abandoned_while_two_are_not_done(
 
 
 async def test_one_model_alone_is_complete(engine: Engine, caller: Callable[..., Caller]) -> None:
-    result = await hold(engine, caller(), "gpt-5")
+    result = await run_consensus(engine, caller(), "gpt-5")
     assert result["status"] == "consensus_complete"
     assert result["refined_responses"] == 0
     assert "not a consensus" not in result["content"]

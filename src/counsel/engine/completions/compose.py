@@ -22,7 +22,7 @@ _LARGEST_WINDOW = 1_000_000
 
 
 def check(request: CompletionRequest, route: Route) -> None:
-    """Raise `InvalidArgument` that names everything that `route` cannot take, if there is anything."""
+    """Raise `InvalidArgument`, naming everything in the request that `route` cannot take."""
     problems = list(_problems(request, route))
     if problems:
         raise InvalidArgument(
@@ -126,7 +126,7 @@ def _left_out(request: CompletionRequest, route: Route) -> tuple[str, ...]:
 
 def _check_window(call: Call, model: Model) -> None:
     """Refuse what certainly does not fit. Near the limit the vendor decides: its clients count with its own numbers,
-    and the estimate may be half as high again as the truth.
+    and the estimate may be 50% too high.
     """
     if call.tokens * 2 > max(model.context, _LARGEST_WINDOW) * 3:
         tokens.check_window(call, model)

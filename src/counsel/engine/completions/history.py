@@ -20,7 +20,7 @@ MOST_STEPS = 1_000  # responses in one chain
 
 
 async def earlier(previous: str | None, store: Store) -> tuple[Turn, ...]:
-    """All turns up to and including this response. Raises `NotFound` if one of them is not stored, or not any more."""
+    """All turns up to and including this response. Raises `NotFound` if one of them is not, or no longer, stored."""
     turns: list[Turn] = []
     for _ in range(MOST_STEPS):
         if previous is None:
@@ -28,7 +28,10 @@ async def earlier(previous: str | None, store: Store) -> tuple[Turn, ...]:
         request, answer = await _request_and_answer(previous, store)
         turns = [*request.turns, answer, *turns]
         previous = request.previous
-    raise Conflict(f"More than {MOST_STEPS:,} responses continue each other.", hint="Start a new one.")
+    raise Conflict(
+        f"This chain has more than {MOST_STEPS:,} responses.",
+        hint="Start a new one, without previous_response_id.",
+    )
 
 
 async def _request_and_answer(job_id: str, store: Store) -> tuple[CompletionRequest, Turn]:

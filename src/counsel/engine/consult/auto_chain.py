@@ -23,7 +23,9 @@ from counsel.models import retries
 from counsel.results import PassedOver, usage_to_json
 from counsel.types import Usage
 
-MOST_MISMATCHES = 2  # models, each paid for two answers; after that, the schema is the likely problem
+MOST_MISMATCHES = (
+    2  # models that miss the schema, each after two paid answers; then the schema is the likely problem
+)
 
 
 class AutoChain:

@@ -1,7 +1,7 @@
 """Enforces budgets: the most that a request can cost is reserved before it is sent, and settled afterwards.
 
 The bound for the output is exact, because the number of tokens that was reserved is sent as the request's limit. The
-bound for the input is an estimate that is rather too high (`tokens.at_most`). `docs/use/budgets.md` explains the rules.
+bound for the input is an estimate on the high side (`tokens.at_most`). `docs/use/budgets.md` explains the rules.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LEAST = 1_024  # output tokens; a call for which fewer are left is refused
 LEAST_REASONING = 4_096  # the same for models that reason, as reasoning tokens count
 FAIR = 8_192  # output tokens that a call may get even if they exceed its share
-SHARE = 0.25  # of the rest of a day's or month's budget, for one call: others may run at the same time
+SHARE = 0.25  # of the rest of a day's or month's budget, for one call, since others may run at the same time
 PATIENCE = 30.0  # seconds that one model of a round waits for the others
 _SKEW = 86_400.0  # seconds; the clock may be set back while a job runs
 
@@ -69,8 +69,8 @@ class Budgets:
 
     def of_job(self, job: Job) -> JobBudget | None:
         """The job's budget; None if no limit applies, so nothing is read or written. A team's are in the database."""
-        none = job.task.max_cost_usd is None and not budgets.apply(job.caller.settings)
-        return None if none and job.caller.person is None else JobBudget(self, job)
+        is_limited = job.task.max_cost_usd is not None or budgets.apply(job.caller.settings)
+        return JobBudget(self, job) if is_limited or job.caller.person is not None else None
 
     @property
     def team(self) -> TeamLimits:
@@ -133,8 +133,8 @@ class JobBudget:
         self.budgets, self.job = budgets_, job
         self.round: Round | None = None
 
-    def call(self, slot: str = "", most: int | None = None) -> CallBudget:
-        return CallBudget(self, slot, most)
+    def call(self, slot: str = "", max_output: int | None = None) -> CallBudget:
+        return CallBudget(self, slot, max_output)
 
     def plan(self, tasks: Mapping[str, asyncio.Task[object]]) -> None:
         """Decide together about the first reservations of these models, which are about to be asked at once."""
@@ -143,7 +143,7 @@ class JobBudget:
             task.add_done_callback(lambda _, slot=slot: round_.leave(slot))  # type: ignore[misc]
 
     def leave(self, slot: str) -> None:
-        """Do not wait for this model: it makes no call in the round, or no further one."""
+        """Do not wait for this model: it makes no call in this round, or no more calls."""
         if self.round:
             self.round.leave(slot)
 
@@ -216,8 +216,8 @@ class Reservation:
 class CallBudget:
     """The budgets of one call of a job, with all its requests: retries, rounds of tools, pauses."""
 
-    def __init__(self, job: JobBudget, slot: str, most: int | None) -> None:
-        self._job, self._slot, self._most = job, slot, most
+    def __init__(self, job: JobBudget, slot: str, max_output: int | None) -> None:
+        self._job, self._slot, self._max_output = job, slot, max_output
         self._prepared: tuple[str, Reservation | None] | None = None  # the model's id and its reservation
         self.reservations: list[str] = []
         self.used = Usage(cost_usd=0.0)
@@ -254,7 +254,7 @@ class CallBudget:
             self._job.leave(self._slot)
             return None
         request = self._request(call, model, bound, limits, rates)
-        self.reservations.append(request.id)  # from now on, the call's end removes it in any case
+        self.reservations.append(request.id)  # from now on, the call's end always removes it
         if self._job.round:
             outcome = await self._job.round.reserve(self._slot, request)
         else:
@@ -276,8 +276,8 @@ class CallBudget:
         rates: Sequence[TeamRate],
     ) -> ReservationRequest:
         # Anthropic's thinking tokens are in addition to a caller's limit.
-        max_output = None if model.effort_style.startswith("budget") else call.max_output
-        most = min(model.output, max_output or model.output, self._most or model.output)
+        requested = None if model.effort_style.startswith("budget") else call.max_output
+        max_output = min(model.output, requested or model.output, self._max_output or model.output)
         least = LEAST if model.effort_style == "none" else LEAST_REASONING
         return ReservationRequest(
             id=secrets.token_hex(8),
@@ -287,9 +287,9 @@ class CallBudget:
             model=model.id,
             input_usd=bound.input,
             usd_per_token=bound.per_output_token,
-            least=min(least, most),
-            fair=min(FAIR, most),
-            most=most,
+            min_output=min(least, max_output),
+            fair_output=min(FAIR, max_output),
+            max_output=max_output,
             limits=tuple(limit.stored for limit in limits),
             person=self._job.job.caller.owner,
             rates=tuple(rate.stored for rate in rates),

@@ -107,7 +107,7 @@ def members(history: History) -> list[str]:
 def _usable_route(name: str | None, job: Job, router: Router) -> Route | None:
     try:
         return router.route(name, job.caller) if name else None
-    except (ModelNotFound, Unavailable, SelfConsultation):  # it has no key any more, or it is the caller
+    except (ModelNotFound, Unavailable, SelfConsultation):  # its key is gone, or it is the caller itself
         return None
 
 

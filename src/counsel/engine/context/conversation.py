@@ -95,10 +95,10 @@ def _question(job: Job, history: History, route: Route) -> Turn:
 
 
 def turns(history: History, model: Model | None) -> list[Turn]:
-    sees = model is None or model.vision
+    has_vision = model is None or model.vision
     return [
         Turn(message.role, _readable(message), _fitting(message.images, history, model))
-        if sees or not message.images
+        if has_vision or not message.images
         else Turn(message.role, message.text + prompts.unseen(len(message.images)))
         for message in history.messages
     ]

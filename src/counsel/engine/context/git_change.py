@@ -184,8 +184,8 @@ class _Repository:
         except NotFound:
             return None
 
-    def _run(self, arguments: list[str], most: int = LARGEST) -> str:
-        return _git(arguments, self._own, self._clean, most)
+    def _run(self, arguments: list[str], max_bytes: int = LARGEST) -> str:
+        return _git(arguments, self._own, self._clean, max_bytes)
 
 
 # ── safety ───────────────────────────────────────────────────────────────────────────────────────────
@@ -226,8 +226,8 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
 _ALWAYS = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "protocol.allow=never")
 
 
-def _git(arguments: list[str], folder: Path, env: Mapping[str, str], most: int = 1 << 20) -> str:
-    """git's output, at most `most` bytes. Raises `NotFound` if git fails."""
+def _git(arguments: list[str], folder: Path, env: Mapping[str, str], max_bytes: int = 1 << 20) -> str:
+    """git's output, up to `max_bytes`. Raises `NotFound` if git fails."""
     program = shutil.which("git", path=env.get("PATH"))
     if program is None:
         raise NotFound("git was not found.", hint="Install git, or pass a diff with --diff.")
@@ -240,10 +240,10 @@ def _git(arguments: list[str], folder: Path, env: Mapping[str, str], most: int =
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         ) as process:
-            data = _read(process, most)
+            data = _read(process, max_bytes)
     except OSError as error:
         raise NotFound(f"git cannot be started: {error.strerror}.", hint="Pass a diff with --diff.") from None
-    if process.returncode and len(data) < most:
+    if process.returncode and len(data) < max_bytes:
         raise NotFound(
             f"git {arguments[0]} failed in {folder}.",
             hint="Run `git status` there to see why. A repository of another user needs git's safe.directory.",
@@ -251,14 +251,14 @@ def _git(arguments: list[str], folder: Path, env: Mapping[str, str], most: int =
     return data.decode("utf-8", "replace")
 
 
-def _read(process: subprocess.Popen[bytes], most: int) -> bytes:
+def _read(process: subprocess.Popen[bytes], max_bytes: int) -> bytes:
     """Output with limits on bytes and time: a pattern in .gitattributes can keep git busy for years."""
     timer = threading.Timer(_SECONDS, process.kill)
     timer.start()
     try:
         assert process.stdout is not None
-        data = process.stdout.read(most)
-        if len(data) == most:
+        data = process.stdout.read(max_bytes)
+        if len(data) == max_bytes:
             process.kill()
         process.wait()
     finally:
@@ -279,7 +279,7 @@ _VALUES = {
 def _conversions(root: Path, env: Mapping[str, str]) -> dict[str, str]:
     """The values of the user's and the repository's config that decide whether a file is changed, and run nothing.
 
-    Without them each line of a file with CRLF is a change, and each file on a file system without modes.
+    Without them, every line of a CRLF file would count as changed, and every file on a file system without modes.
     """
     names = "|".join(_VALUES)
     try:

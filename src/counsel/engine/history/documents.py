@@ -38,7 +38,7 @@ class UsageGroup(UsageSum):
     provider: NotRequired[str]
     day: NotRequired[str]
     client: NotRequired[str]
-    project: NotRequired[Annotated[str, "A folder; empty: not known."]]
+    project: NotRequired[Annotated[str, "A folder; empty: unknown."]]
     tool: NotRequired[str]
 
 
@@ -47,15 +47,15 @@ class BudgetReport(TypedDict):
 
     budget: Annotated[str, "`day`, `month`, `day:openai` …"]
     period: Literal["day", "month"]
-    provider: Annotated[str | None, "null: all of them."]
-    person: NotRequired[Annotated[str | None, "In a team: whose it is."]]
+    provider: Annotated[str | None, "null: all providers."]
+    person: NotRequired[Annotated[str | None, "In a team: the person whose budget it is."]]
     group: NotRequired[Annotated[str | None, "In a team: the group whose members share it."]]
     limit_usd: float
     spent_usd: float
-    reserved_usd: Annotated[float, "For calls that run."]
+    reserved_usd: Annotated[float, "Reserved for running calls."]
     left_usd: float
     since: str
-    until: Annotated[str, "When it starts again."]
+    until: Annotated[str, "When the next period begins."]
 
 
 class UsageSummary(TypedDict):
@@ -78,9 +78,7 @@ class UsageSeriesGroup(TypedDict):
     cost_usd: Annotated[list[float], "Of the calls whose price is known."]
     input_tokens: list[int]
     output_tokens: list[int]
-    latency_ms: Annotated[
-        list[int | None], "The median of the calls that were answered; null: there was none."
-    ]
+    latency_ms: Annotated[list[int | None], "The median of the answered calls; null: there was none."]
 
 
 class UsageSeries(TypedDict):
@@ -113,7 +111,7 @@ class ConversationSummary(TypedDict):
     created_at: Annotated[str, "ISO 8601, UTC."]
     updated_at: Annotated[str, "ISO 8601, UTC."]
     expires_in_days: float
-    found: NotRequired[Annotated[str | None, "With `q`: the line that has the first word."]]
+    found: NotRequired[Annotated[str | None, "With `q`: the line that contains the first word."]]
     shared: NotRequired[ConversationSharing]
 
 
@@ -124,4 +122,4 @@ class ConversationList(TypedDict):
 class Conversations(ConversationList):
     """Last used first."""
 
-    next: Annotated[str | None, "The cursor of the next page; null: this is the last."]
+    next: Annotated[str | None, "The cursor of the next page; null: this is the last page."]

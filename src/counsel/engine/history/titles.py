@@ -68,7 +68,7 @@ class Summariser:
     async def _ask(self, prompt: str, job: Job) -> str:
         route = self._router.route(job.caller.settings.summary_model, job.caller)
         call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
-        budget = job_budget.call(most=_TOKENS) if (job_budget := self._budgets.of_job(job)) else None
+        budget = job_budget.call(max_output=_TOKENS) if (job_budget := self._budgets.of_job(job)) else None
         call = replace(call, budget=budget)
         began, pieces, usage, end = time.monotonic(), [], Usage(), Finished()
         try:

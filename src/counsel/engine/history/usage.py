@@ -91,7 +91,7 @@ async def summary(store: Store, since: float, by: By, *, local: bool = False) ->
     }
 
 
-MOST_GROUPS = 50  # in a series; the rest is one group without a name
+MOST_GROUPS = 50  # groups in a series; the others are one group without a name
 
 
 async def series(store: Store, since: float, until: float, by: By, buckets: int) -> UsageSeries:

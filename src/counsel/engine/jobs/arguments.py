@@ -1,7 +1,7 @@
 """Checks the arguments of requests from every interface.
 
 MCP first checks a call against its tool's schema, because only the schema finds unknown and missing arguments; both are
-made of `request_rules.RULES` and refuse with the same message.
+built from `request_rules.RULES` and give the same message.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class CallerRegistry:
         return list(dict.fromkeys([*self._settings, self._own[1]]))
 
     def names(self, models: Sequence[str]) -> list[str]:
-        """The variables in which people keep the keys of these models, as far as the catalog knows."""
+        """The variables that hold the keys of these models, according to the catalog."""
         catalog = Catalog.load(load_settings({"COUNSEL_HOME": str(self._home)}))
         providers = {row.provider.name: row.provider for row in catalog.providers()}
         names: list[str] = []

@@ -1,7 +1,7 @@
 """The events and texts of a running job, and its followers.
 
-Structural events are few and stored as they are; text is kept once per slot and joined only when it is read. The
-database gets what is new of both every 200 ms, so that another process can follow and a crash loses little of what
+Structural events are few and stored as they are; text is kept once per slot and joined only when it is read. New events
+and text are written to the database every 200 ms, so that another process can follow and a crash loses little of what
 followers saw.
 """
 
@@ -204,7 +204,7 @@ class Live:
         state = self.slots[slot]
         state.waits = None
         if phase == state.phase:
-            state.forget_thinking()  # another attempt, which thinks again
+            state.forget_thinking()  # a new attempt, which starts thinking anew
         state.status, state.phase, state.error = "processing", phase, None
         state.buffer, state.flushed = TextBuffer(), 0
         state.inputs, state.has_calls = {}, False
@@ -243,7 +243,7 @@ class Live:
             self._emit(Restarted(*self._stamp(slot), model, state.phase, reason, error, after, keep, code))
 
     def resume(self, slots: Iterable[str]) -> None:
-        """These slots had text in a process that has ended, which is not continued."""
+        """These slots had text in a process that has ended; their models start again."""
         for slot in slots:
             error, state = "The process that ran this job ended.", self.slots[slot]
             stamp = self._stamp(slot)
@@ -259,7 +259,7 @@ class Live:
             self._publish(ThinkingAdded(self.seq, time.time(), slot, delta, offset))
 
     def _keep_thinking(self, slot: str) -> None:
-        """Followers have it already, so it is only stored, for those who open the job later."""
+        """Store the new thinking for later followers; current ones already have it."""
         state = self.slots[slot]
         if state.thinking.length > state.thinking_stored:
             piece = state.thinking.since(state.thinking_stored)
@@ -278,7 +278,7 @@ class Live:
 
     def fail(self, slot: str, error: CounselError) -> None:
         state = self.slots[slot]
-        # a finished answer is stored as a whole; of this one only the events are
+        # a finished answer is stored as a whole; a failed one only in its events
         self._write_text(slot, state)
         self._keep_thinking(slot)
         reported_error = error.copy(partial=False)  # followers have the text, and the job's own error has it

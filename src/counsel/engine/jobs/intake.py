@@ -126,7 +126,8 @@ def _task(
     project: str,
     review: ReviewSubject | None,
 ) -> Task:
-    """What all requests have. Built in one step: copying so many fields takes as long as two events of a vendor."""
+    """The task of any request. Built in one step: copying so many fields takes as long as handling two of a vendor's
+    events."""
     return Task(
         tool=arguments.tool_of(request),
         prompt=request.prompt,

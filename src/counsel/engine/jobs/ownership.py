@@ -90,7 +90,7 @@ class Ownership:
                         entry.unlink()
 
     def release(self) -> None:
-        """We own no jobs any more: remove our file, unless another one is in its place."""
+        """We no longer own jobs: remove our file, unless another one is in its place."""
         _LOCAL_OWNERS.discard(self.name)
         if self._lock is not None:
             if self._is_in_place(self._lock):

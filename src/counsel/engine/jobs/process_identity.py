@@ -16,13 +16,13 @@ _SEPARATOR = "-"
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A number alone proves nothing: it is reused, and is valid only in one boot and one container."""
+    """A process id alone proves nothing: ids are reused, and are valid only within one boot and one container."""
 
     pid: int
-    start: str = ""  # when it started, by the kernel's clock: tells apart processes with the same number
+    start: str = ""  # when it started, by the kernel's clock: tells apart processes with the same id
     machine: str = ""
     boot: str = ""
-    namespace: str = ""  # in which the number counts: each container has its own
+    namespace: str = ""  # in which the id is valid: each container has its own
 
     def name(self) -> str:
         parts = (str(self.pid), self.start, self.machine, self.boot, self.namespace)

@@ -83,7 +83,7 @@ class PeopleStore(Protocol):
         groups: Sequence[str] | None = None,
         keep_admin: bool = True,
     ) -> Pending[bool]:
-        """False, without a change: this is the last admin, who would not be one any more."""
+        """False, without a change: the change would leave no admin."""
 
     def set_disabled(self, person: str, at: float | None, *, keep_admin: bool = True) -> Pending[bool]:
         """False, without a change: this is the last admin."""

@@ -82,7 +82,7 @@ class JobStore(Protocol):
         """Make it a background job, which continues without its caller."""
 
     def release(self, owner: str, *, keep: bool) -> Pending[None]:
-        """The owner shuts down: its open jobs have no owner any more. `keep`: synchronous ones are detached, too."""
+        """The owner shuts down: its open jobs no longer have an owner. `keep`: synchronous ones are detached, too."""
 
     def request_cancel(self, job: str, member: str | None = None) -> Pending[bool]:
         """Ask the owner to stop an open job, or one of its models. False: the job has ended or is unknown."""
@@ -247,7 +247,7 @@ class BudgetStore(Protocol):
     def reserve(self, requests: Sequence[ReservationRequest], at: float) -> Pending[list[ReservationOutcome]]:
         """Decide on all requests together, in one transaction that no other process overlaps: one outcome each.
 
-        Those that fit with their `least` output are granted, in order; what remains beyond that is divided evenly.
+        Those that fit with their `min_output` are granted, in order; what remains beyond that is divided evenly.
         Raises `StoreError` if limits that all processes share cannot be enforced, because they share no file.
         """
 
@@ -371,7 +371,7 @@ class Presence(Protocol):
     async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]: ...
 
     async def release(self, owner: str) -> None:
-        """The owner has no jobs any more."""
+        """The owner no longer has jobs."""
 
 
 class Health(Protocol):
@@ -392,7 +392,7 @@ class Queue(Protocol):
     async def unregister(self) -> None: ...
 
     async def beat(self) -> bool:
-        """False: this worker is not registered any more."""
+        """False: this worker is no longer registered."""
 
     def serve(self, queues: Sequence[str]) -> None:
         """Tell other processes from which queues this one takes jobs when it has capacity."""

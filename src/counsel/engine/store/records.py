@@ -365,7 +365,7 @@ class RateLimit:
     """The most calls by a person or a group, or to a provider, per minute or at the same time."""
 
     per: Literal["minute", "at_once"]
-    most: int
+    max_calls: int
     person: str = ""
     group: str = ""
     provider: str = ""
@@ -392,7 +392,7 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationRequest:
-    """Money for one request to a vendor: its input, and between `least` and `most` tokens of output."""
+    """Money for one request to a vendor: its input, and between `min_output` and `max_output` tokens of output."""
 
     id: str
     owner: str  # a process: reservations of dead ones are freed
@@ -401,9 +401,9 @@ class ReservationRequest:
     model: str
     input_usd: float
     usd_per_token: float  # of output
-    least: int
-    fair: int  # granted even if it is more than the share of the remaining budget
-    most: int
+    min_output: int
+    fair_output: int  # granted even if it is more than the share of the remaining budget
+    max_output: int
     limits: tuple[BudgetLimit, ...]
     person: str = ""
     rates: tuple[RateLimit, ...] = ()
@@ -418,12 +418,12 @@ class Granted:
 
     tokens: int  # of output
     usd: float
-    lowered_by: int | None  # index of the limit that made it fewer than `most`
+    lowered_by: int | None  # index of the limit that made it fewer than `max_output`
 
 
 @dataclass(frozen=True, slots=True)
 class NotGranted:
-    """Nothing was reserved: not even `least` fits."""
+    """Nothing was reserved: not even `min_output` fits."""
 
     limit: int  # index
     state: BudgetState

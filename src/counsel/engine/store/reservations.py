@@ -40,13 +40,13 @@ def decide(
     refusals: dict[str, NotGranted | TooMany] = {}
     granted: list[ReservationRequest] = []
     for request in requests:
-        full = next((n for n, rate in enumerate(request.rates) if counts[rate] >= rate.most), None)
+        full = next((n for n, rate in enumerate(request.rates) if counts[rate] >= rate.max_calls), None)
         if full is not None:
             rate = request.rates[full]
             frees = (rates or {})[rate].frees
             refusals[request.id] = TooMany(full, RateState(counts[rate], frees))
             continue
-        least_cost = request.cost(request.least)
+        least_cost = request.cost(request.min_output)
         short = next(
             (n for n, limit in enumerate(request.limits) if remaining[limit] + _TINY < least_cost), None
         )
@@ -69,17 +69,18 @@ def _divide(
     request: ReservationRequest, remaining: Mapping[BudgetLimit, float], granted: Sequence[ReservationRequest]
 ) -> Granted:
     """The least output, and a part of what remains when each granted request has its least."""
-    tokens, lowered_by = request.most, None
+    tokens, lowered_by = request.max_output, None
     for number, limit in enumerate(request.limits):
         peer_count = sum(limit in peer.limits for peer in granted)
         equal_part = remaining[limit] / peer_count
         share = max(
-            equal_part * limit.share, min(equal_part, (request.fair - request.least) * request.usd_per_token)
+            equal_part * limit.share,
+            min(equal_part, (request.fair_output - request.min_output) * request.usd_per_token),
         )
         affordable = tokens
         if request.usd_per_token > 0:
             extra = (max(0.0, share) + _TINY) / request.usd_per_token  # infinite for the largest limits
-            affordable = request.least + int(min(extra, request.most))
+            affordable = request.min_output + int(min(extra, request.max_output))
         if affordable < tokens:
             tokens, lowered_by = affordable, number
     return Granted(tokens, request.cost(tokens), lowered_by)

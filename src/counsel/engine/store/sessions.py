@@ -51,8 +51,8 @@ class SessionStore(Protocol):
     async def still_valid(self, sessions: Collection[str], now: float) -> set[str]:
         """The ids whose sessions have not ended."""
 
-    def start(self, session: NewSession, *, most: int) -> Pending[None]:
-        """Store it, delete expired ones, and of a person's sessions beyond `most` the least recently used."""
+    def start(self, session: NewSession, *, max_sessions: int) -> Pending[None]:
+        """Store it, delete expired ones, and of a person's sessions beyond `max_sessions` the least recently used."""
 
     def touch(self, session: str, used: float, expires: float) -> Pending[None]: ...
 

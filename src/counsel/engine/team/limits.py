@@ -70,7 +70,7 @@ class TeamRate:
         return f"{self.stored.per}:{self.row.kind}:{_display_name(self.row)}"
 
     def error(self, state: RateState, now: float) -> RateLimited:
-        if not self.stored.most:  # waiting does not help, so clients must not retry automatically
+        if not self.stored.max_calls:  # waiting does not help, so clients must not retry automatically
             remedy = f"an admin can raise the limit (`counsel people limit {_arguments(self.row)}`)."
             return RateLimited(
                 f"{_capital(_of(self.row))} may make no calls. Nothing was sent.",
@@ -79,15 +79,15 @@ class TeamRate:
                 most=0,
                 count=state.count,
             )
-        most = counted(self.stored.most, "call")
+        limit = counted(self.stored.max_calls, "call")
         if self.stored.per == "minute":
             frees = now + 60 if state.frees is None else state.frees
             wait = max(1.0, frees - now)
-            reason = f"{_of(self.row)} may make {most} a minute, and {state.count} began in the last minute"
+            reason = f"{_of(self.row)} may make {limit} a minute, and {state.count} began in the last minute"
             advice = f"Try again in {wait:.0f} s"
         else:
             wait = RETRY_SECONDS
-            reason = f"{_of(self.row)} may have {most} running at the same time, and has {state.count} now"
+            reason = f"{_of(self.row)} may have {limit} running at the same time, and has {state.count} now"
             advice = "Try again when one of them has ended"
         moment = datetime.fromtimestamp(now + wait, UTC)
         return RateLimited(
@@ -95,7 +95,7 @@ class TeamRate:
             hint=f"{advice}, or ask an admin to raise the limit (`counsel people limit {_arguments(self.row)}`).",
             retry_after=round(wait, 1),
             limit=self.name,
-            most=self.stored.most,
+            most=self.stored.max_calls,
             count=state.count,
             until=moment.isoformat(timespec="seconds"),
         )

@@ -44,7 +44,7 @@ class DatabaseOwners:
         return (await self._states({owner}))[owner]
 
     async def dead(self, owners: Collection[str]) -> set[str]:
-        return {owner for owner, life in (await self._states(set(owners))).items() if life == "dead"}
+        return {owner for owner, state in (await self._states(set(owners))).items() if state == "dead"}
 
     async def tidy(self, job_owners: Collection[str]) -> None:
         """Forget other owners here. The store's sweep deletes the rows of owners that died long ago."""
@@ -70,6 +70,6 @@ class DatabaseOwners:
         if missing := owners - states.keys():
             stored_states = await self._presence.states(missing)
             for owner in missing:
-                states[owner] = life = stored_states.get(owner, "unknown")
-                self._states_cache[owner] = (now, life)
+                states[owner] = state = stored_states.get(owner, "unknown")
+                self._states_cache[owner] = (now, state)
         return states

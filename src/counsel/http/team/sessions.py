@@ -75,7 +75,7 @@ class TeamSessions:
                 began=now,
                 expires=now + IDLE_SECONDS,
             ),
-            most=MOST,
+            max_sessions=MOST,
         )
         return value
 

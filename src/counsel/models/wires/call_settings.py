@@ -27,7 +27,7 @@ class SentSettings:
     adapted: tuple[Adapted, ...] = ()
 
     def left_out_and(self, name: str, *, requested: bool) -> tuple[str, ...]:
-        """`left_out` with one more name, for a setting of which only the wire knows that it is unsupported."""
+        """`left_out` with one more name, for a setting that only the wire knows to be unsupported."""
         return (*self.left_out, name) if requested and name not in self.left_out else self.left_out
 
 

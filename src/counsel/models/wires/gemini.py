@@ -107,8 +107,8 @@ class Gemini:
 
 
 def _tool_config(exact: Exact | None, *, beside_search: bool) -> dict[str, object] | None:
-    # Without this, Google refuses its search beside our tools. The search arrives as parts, which are sent back as
-    # they are.
+    # Without this, Google refuses its search together with our tools. The search arrives as parts, which are sent back
+    # as they are.
     config: dict[str, object] = {"includeServerSideToolInvocations": True} if beside_search else {}
     choice = exact.tool_choice if exact else None
     if choice is None:
@@ -121,7 +121,8 @@ def _tool_config(exact: Exact | None, *, beside_search: bool) -> dict[str, objec
 
 
 def _url(model: Model, endpoint: Endpoint) -> str:
-    # v1beta also serves the preview models; v1, the SDK's default since 3.0, lags behind, says its documentation.
+    # v1beta also serves the preview models; v1, the SDK's default since 3.0, lags behind according to its
+    # documentation.
     base = re.sub(r"/v1(beta|alpha)?/?$", "", endpoint.base_url)
     return joined(base, f"/v1beta/models/{quote(model.wire_id, safe='')}:streamGenerateContent?alt=sse")
 
@@ -154,7 +155,7 @@ def _wants_json(call: Call) -> bool:
 
 
 def _takes_json(call: Call, settings: SentSettings, model: Model) -> bool:
-    """Google refuses JSON beside its search and beside functions, except from Gemini 3 on."""
+    """Before Gemini 3, Google refuses JSON together with its search or with functions."""
     return not (call.tools or settings.web_search) or bool(model.options.get("search_with_tools"))
 
 

@@ -38,9 +38,9 @@ def new_request(*limits: BudgetLimit, **fields: Any) -> ReservationRequest:
         model="gpt-5",
         input_usd=0.0,
         usd_per_token=0.1,
-        least=1,
-        fair=1,
-        most=5,
+        min_output=1,
+        fair_output=1,
+        max_output=5,
         limits=limits or (JOB,),
     )
     return replace(base, **fields)
@@ -62,7 +62,7 @@ async def states(store: Store, *limits: BudgetLimit) -> list[tuple[float, float]
 
 async def test_reservations_are_made_until_a_limit_is_reached(store: Store) -> None:
     assert await reserve(store, new_request()) == [0.5]
-    assert await reserve(store, new_request(most=3)) == [0.3]
+    assert await reserve(store, new_request(max_output=3)) == [0.3]
     assert await reserve(store, new_request()) == [0.2], "as much as is left"
     (refusal,) = await store.reserve([new_request()], NOW)
     assert isinstance(refusal, NotGranted)
@@ -72,15 +72,15 @@ async def test_reservations_are_made_until_a_limit_is_reached(store: Store) -> N
 
 async def test_a_call_takes_its_share_of_what_is_left_or_a_fair_length(store: Store) -> None:
     limit = replace(JOB, share=0.25)
-    (grant,) = await store.reserve([new_request(limit, most=9)], NOW)
+    (grant,) = await store.reserve([new_request(limit, max_output=9)], NOW)
     assert grant == Granted(3, 0.30000000000000004, 0), "the least, and a quarter of 0.9"
-    assert await reserve(store, new_request(limit, most=9, fair=4)) == [0.4]
+    assert await reserve(store, new_request(limit, max_output=9, fair_output=4)) == [0.4]
 
 
 async def test_requests_of_one_round_share_evenly_and_the_last_ones_are_refused(store: Store) -> None:
-    assert await reserve(store, new_request(most=9), new_request(most=9)) == [0.5, 0.5]
+    assert await reserve(store, new_request(max_output=9), new_request(max_output=9)) == [0.5, 0.5]
     await store.drop_reservations(owners=["owner"])
-    few = [new_request(least=4, fair=4) for _ in range(3)]
+    few = [new_request(min_output=4, fair_output=4) for _ in range(3)]
     assert await reserve(store, *few) == [0.5, 0.5, 0.0]
 
 
@@ -104,7 +104,7 @@ async def test_a_usage_record_without_a_price_leaves_the_settled_cost(store: Sto
 async def test_every_way_to_record_usage_ends_its_reservations(store: Store) -> None:
     new = new_job(id="job")
     await store.submit(new)
-    first, second = new_request(most=1), new_request(most=1)
+    first, second = new_request(max_output=1), new_request(max_output=1)
     await reserve(store, first, second)
     store.remember(fence(new), "key", "0", reply(), usage(cost=0.1, reservations=(first.id,)))
     end = replace(completed(new), usage=(usage(cost=0.1, reservations=(second.id,)),))
@@ -113,7 +113,11 @@ async def test_every_way_to_record_usage_ends_its_reservations(store: Store) -> 
 
 
 async def test_dropped_reservations_are_free_and_settled_ones_stay(store: Store) -> None:
-    settled, mine, dead = new_request(most=1), new_request(most=1), new_request(most=1, owner="dead")
+    settled, mine, dead = (
+        new_request(max_output=1),
+        new_request(max_output=1),
+        new_request(max_output=1, owner="dead"),
+    )
     await reserve(store, settled, mine, dead)
     await store.settle(settled.id, 0.05, NOW)
     assert {row.owner for row in await store.open_reservations()} == {"owner", "dead"}
@@ -160,7 +164,7 @@ async def test_all_limits_of_a_request_must_hold(stores: Stores) -> None:
 async def test_two_processes_cannot_overspend_together(stores: Stores) -> None:
     ours, theirs = stores.open(), stores.open()
     outcomes = await asyncio.gather(
-        *(store.reserve([new_request(DAY, most=1)], NOW) for _ in range(20) for store in (ours, theirs))
+        *(store.reserve([new_request(DAY, max_output=1)], NOW) for _ in range(20) for store in (ours, theirs))
     )
     assert sum(isinstance(outcome, Granted) for (outcome,) in outcomes) == 10
     assert await states(ours, DAY) == [(0.0, 1.0)]
@@ -176,7 +180,7 @@ async def test_a_store_that_others_do_not_share_refuses_to_keep_a_common_limit(s
 
 
 async def test_settled_reservations_are_swept_with_the_usage_records(store: Store) -> None:
-    old, recent = new_request(most=1), new_request(most=1)
+    old, recent = new_request(max_output=1), new_request(max_output=1)
     await reserve(store, old, recent)
     await store.settle(old.id, 0.1, NOW)
     await store.settle(recent.id, 0.1, time.time())

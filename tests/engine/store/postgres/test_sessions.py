@@ -28,7 +28,7 @@ async def add_person(store: PostgresStore, name: str = "ada@example.com", role: 
 async def test_a_session_is_known_to_every_server_and_ends_everywhere(open_store: Open) -> None:
     first, second = open_store(), open_store()
     ada = (await add_person(first)).person
-    await first.sessions.start(session(ada.id), most=5)
+    await first.sessions.start(session(ada.id), max_sessions=5)
     row = await second.sessions.find("sha of s_1", NOW)
     assert row is not None
     assert (row.person, row.id) == (ada, "s_1")
@@ -42,7 +42,7 @@ async def test_a_session_is_known_to_every_server_and_ends_everywhere(open_store
 async def test_sessions_of_a_disabled_person_are_over(open_store: Open) -> None:
     store = open_store()
     ada = (await add_person(store)).person
-    await store.sessions.start(session(ada.id), most=5)
+    await store.sessions.start(session(ada.id), max_sessions=5)
     await store.people.set_disabled(ada.id, NOW)
     assert await store.sessions.find("sha of s_1", NOW) is None
     assert await store.sessions.still_valid(["s_1"], NOW) == set()
@@ -51,7 +51,7 @@ async def test_sessions_of_a_disabled_person_are_over(open_store: Open) -> None:
 async def test_a_session_ends_with_the_token_that_it_began_with(open_store: Open) -> None:
     store = open_store()
     token = await add_person(store)
-    await store.sessions.start(session(token.person.id, origin=token.token.id), most=5)
+    await store.sessions.start(session(token.person.id, origin=token.token.id), max_sessions=5)
     assert await store.sessions.find("sha of s_1", NOW)
     await Directory(store.people).rotate(token.person.name)
     later = token.token.created + 10
@@ -63,9 +63,11 @@ async def test_a_session_ends_with_the_token_that_it_began_with(open_store: Open
 async def test_a_person_has_so_many_sessions_and_old_ones_are_deleted(open_store: Open) -> None:
     store = open_store()
     ada = (await add_person(store)).person
-    await store.sessions.start(session(ada.id, "s_old", expires=NOW - 1), most=2)
+    await store.sessions.start(session(ada.id, "s_old", expires=NOW - 1), max_sessions=2)
     for n in range(3):
-        await store.sessions.start(session(ada.id, f"s_{n}", began=NOW + n, expires=NOW + 100), most=2)
+        await store.sessions.start(
+            session(ada.id, f"s_{n}", began=NOW + n, expires=NOW + 100), max_sessions=2
+        )
     rows = await store.database.rows("SELECT id FROM counsel.console_sessions ORDER BY id")
     assert rows == [("s_1",), ("s_2",)]
 
@@ -75,7 +77,7 @@ async def test_a_session_that_makes_room_for_another_ends_on_every_server_at_onc
     ada = (await add_person(ours)).person
     for number in range(3):  # the first wake may be that of the connection itself
         mark = theirs.mark(CHANGED)
-        await ours.sessions.start(session(ada.id, f"s_{number}", began=NOW + number), most=1)
+        await ours.sessions.start(session(ada.id, f"s_{number}", began=NOW + number), max_sessions=1)
         if number:
             await asyncio.wait_for(theirs.wait_for_change(CHANGED, mark, 600), 30)
 

@@ -93,7 +93,7 @@ def _message(message: Message, models: list[str]) -> Message:
 def _without_names(text: str, authors: list[str], models: list[str]) -> str:
     """The text without failures, with names replaced in the headings and before the first answer.
 
-    In the answers themselves nothing is replaced: only their headings are ours.
+    Only the headings of the answers are changed, as counsel wrote them; the answers themselves stay as they are.
     """
     labels_by_author = {
         author: f"Answer {letter}" for author, letter in zip(authors, ascii_uppercase, strict=False)
@@ -137,7 +137,8 @@ def _review_without_names(text: str, models: list[str]) -> str:
 def blocks(
     texts: Mapping[str, str], order: Mapping[str, str], own: str = "", notes: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Each answer as the reader sees it. `order`: letters by slot; `own`: the reader's slot, whose text it has."""
+    """Each answer as the reader sees it. `order`: letters by slot; `own`: the slot of the reader's own answer, which is
+    not repeated."""
     tag = _tag([texts[slot] for slot in order if slot != own])
     for slot, letter in order.items():
         if slot == own:
@@ -148,7 +149,7 @@ def blocks(
 
 
 def _tag(texts: Sequence[str]) -> str:
-    """A tag that no answer closes: otherwise an answer could end itself and forge another one."""
+    """A tag that no answer closes: otherwise an answer could end its own block and forge another."""
     used_tags = {match.lower() for text in texts for match in _CLOSING_TAG.findall(text)}
     names = chain(["answer"], (f"answer{number}" for number in count(2)))
     return next(name for name in names if name not in used_tags)

@@ -30,7 +30,7 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     course = Course(job, members.of_job(job, router))
     for member in course.participants:
         consultation.live.slots[member.slot].model = member.label
-    await _hold_round(course, rounds, course.participants)
+    await _run_round(course, rounds, course.participants)
     if not course.rounds[0]:
         raise results.all_failed([model_failure(failure) for failure in course.failures])
     judge_member = judge.participant(job, router)
@@ -44,8 +44,8 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     return course.outcome(refinement)
 
 
-async def _hold_round(course: Course, rounds: Rounds, participants: list[members.Participant]) -> None:
-    replies, failures = await rounds.hold(
+async def _run_round(course: Course, rounds: Rounds, participants: list[members.Participant]) -> None:
+    replies, failures = await rounds.run(
         len(course.rounds) + 1, participants, course.latest if course.rounds else {}
     )
     course.rounds.append(replies)
@@ -60,7 +60,7 @@ async def _refine(course: Course, rounds: Rounds, judge_: Judge | None) -> Refin
     if mode == "disagreement" and limit > 1 and (end := await _agreement(course, judge_)):
         return Refinement(mode, 1, end)
     while len(course.rounds) < limit:
-        await _hold_round(course, rounds, course.answered)
+        await _run_round(course, rounds, course.answered)
         if not course.rounds[-1]:  # no model could refine its answer
             course.rounds.pop()
             break

@@ -202,7 +202,7 @@ class Judge:
             return await structured.valid_reply(
                 self.consultation, step, route, call, reply, normalize=normalize
             )
-        except SchemaMismatch as error:  # the caller knows nothing of a schema
+        except SchemaMismatch as error:  # the schema is ours, not the caller's
             error.hint = "Name another judge. The answers are complete without it."
             raise
 

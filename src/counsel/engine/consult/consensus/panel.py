@@ -30,7 +30,7 @@ _LEAST = 2  # models, even if they are from the only available vendor
 def choose(request: ConsensusRequest | ReviewRequest, router: Router, caller: Caller) -> tuple[Member, ...]:
     """The models to ask, with their roles and stances.
 
-    `["auto"]` is the user's own panel, or `panel_size` models of different vendors. Beside other names, each `auto`
+    `["auto"]` is the user's own panel, or `panel_size` models of different vendors. Next to other names, each `auto`
     adds one model, which gets the role and stance of its entry.
     """
     settings = caller.settings

@@ -59,10 +59,10 @@ class Rounds:
         self._members = consultation.job.members
         self._limit = float(consultation.job.caller.settings.model_limit_seconds)
 
-    async def hold(
+    async def run(
         self, number: int, participants: list[Participant], before: Mapping[str, Reply]
     ) -> tuple[dict[str, Reply], list[Failure]]:
-        """Hold one round. `before`: each model's last answer."""
+        """Run one round. `before`: each model's last answer."""
         phase = "initial" if number == 1 else "refined"
         self._consultation.live.phase(phase)
         self._finished = 0
@@ -151,7 +151,7 @@ class Rounds:
     async def _outcome(
         self, participant: Participant, phase: str, ask: Ask, key: str
     ) -> Reply | CounselError:
-        """The member's reply, or its failure. A cancelled member is not asked; an answer from before still counts."""
+        """The member's reply, or its failure. A cancelled member is not asked; an earlier answer still counts."""
         slot = participant.slot
         if slot not in self._members.cancelled or await self._consultation.stored_reply(f"{key}:{slot}"):
             return await _reply_or_error(participant, ask)
@@ -265,7 +265,7 @@ async def _reply_or_error(participant: Participant, ask: Ask) -> Reply | Counsel
 
 
 def _no_choice(participant: Participant, mismatch: SchemaMismatch) -> SchemaMismatch:
-    """The mismatch in words that fit: callers know of choices, not of our schema."""
+    """The mismatch in the caller's terms: callers know their choices, not our schema."""
     error = SchemaMismatch(
         f"{participant.label} picked none of the choices, even when asked again.",
         hint="Word the choices differently, or ask another model.",

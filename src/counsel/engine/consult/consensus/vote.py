@@ -34,18 +34,19 @@ def normalize_choices(choices: tuple[str, ...]) -> tuple[str, ...]:
     """The choices without surrounding white space. Raises for an empty one, and for two that look the same."""
     names = tuple(choice.strip() for choice in choices)
     if not all(map(_visible_form, names)):
-        raise InvalidArgument("choices: one of them is empty.", hint="Nothing was sent.")
-    twice = [choice for choice, count in Counter(map(_visible_form, names)).items() if count > 1]
-    if twice:
+        raise InvalidArgument("choices: one of them is empty.", hint="Nothing was sent. Leave it out.")
+    duplicates = [choice for choice, count in Counter(map(_visible_form, names)).items() if count > 1]
+    if duplicates:
         raise InvalidArgument(
-            f"choices must differ: {twice[0][:80]!r} appears twice.", hint="Nothing was sent."
+            f"choices must differ: {duplicates[0][:80]!r} appears twice.",
+            hint="Nothing was sent. Name each choice once.",
         )
     return names
 
 
 def _visible_form(text: str) -> str:
-    """The text for comparison by its look: regardless of case, kinds of white space, invisible characters and how an
-    accent is encoded."""
+    """The text as it looks, for comparison: without differences of case, white space, invisible characters and the
+    encoding of accents."""
     visible = "".join(
         char for char in unicodedata.normalize("NFC", text) if unicodedata.category(char) != "Cf"
     )
@@ -53,7 +54,7 @@ def _visible_form(text: str) -> str:
 
 
 def with_exact_choice(answer: str, choices: Sequence[str]) -> str:
-    """The answer with its choice as it was offered, if it only looks like one (`sqlite` for `SQLite`)."""
+    """The answer with its choice spelled as it was offered, if it looks the same (`sqlite` for `SQLite`)."""
     try:
         document = json.loads(structured.without_fence(answer))
         form = _visible_form(document["choice"])
@@ -95,7 +96,7 @@ def count(
     picks: Mapping[str, Pick],
     failures: Mapping[str, CounselError],
 ) -> Vote:
-    """Count the votes. `failures`: by slot, of models without a vote."""
+    """Count the votes. `failures`: by slot, for models without a vote."""
     ballots = [
         Ballot(member.label, picks[member.slot].choice, picks[member.slot].reason)
         for member in participants

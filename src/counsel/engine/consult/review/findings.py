@@ -67,7 +67,8 @@ class RawFinding:
 
     @property
     def id(self) -> str:
-        """Derived from the content: the same in every attempt, and it does not tell a checking member who made it."""
+        """Derived from the content: the same in every attempt, and it does not reveal the author to a checking
+        member."""
         content = json.dumps([self.slot, self.file, self.line, self.title, self.reason])
         return f"F{hashlib.sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
@@ -131,9 +132,9 @@ def _finding(entry: dict[str, object], slot: str, paths: Mapping[str, str]) -> R
     )
 
 
-def _text(entry: dict[str, object], name: str, most: int) -> str:
+def _text(entry: dict[str, object], name: str, max_length: int) -> str:
     value = entry.get(name)
-    return value.strip()[:most] if isinstance(value, str) else ""
+    return value.strip()[:max_length] if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int | None:
@@ -277,13 +278,13 @@ def _dice(words: frozenset[str], other_words: frozenset[str]) -> float:
 
 def assign(groups: Sequence[Sequence[RawFinding]], slots: Sequence[str]) -> dict[str, list[int]]:
     """The groups that each member checks: only groups that it did not make, distributed as evenly as possible."""
-    duties: dict[str, list[int]] = {slot: [] for slot in slots}
+    assignments: dict[str, list[int]] = {slot: [] for slot in slots}
     load: Counter[str] = Counter()
     for index, group in enumerate(groups):
         authors = {finding.slot for finding in group}
         candidates = [slot for slot in slots if slot not in authors]
         if candidates:
             checker = min(candidates, key=lambda slot: (load[slot], slots.index(slot)))
-            duties[checker].append(index)
+            assignments[checker].append(index)
             load[checker] += 1
-    return {slot: duty for slot, duty in duties.items() if duty}
+    return {slot: indices for slot, indices in assignments.items() if indices}

@@ -105,7 +105,7 @@ async def _outcome(
 async def _reply(
     consultation: Consultation, member: Reviewer, phase: Phase, ask: Callable[[Reviewer], Awaitable[T]]
 ) -> T:
-    """Ask a member. A cancelled one is not asked any more, but an answer from before still counts."""
+    """Ask a member. A cancelled one is no longer asked, but an earlier answer still counts."""
     if member.error:
         raise member.error
     is_cancelled = member.slot in consultation.job.members.cancelled

@@ -46,8 +46,8 @@ from counsel.results.review import (
 from counsel.types import Call, Json, Turn
 
 T = TypeVar("T")
-_AGENT_WINDOW = 100_000  # tokens of a change that an agent gets, as its own window is unknown
-_SHARE = 0.75  # of a window, for the question; the rest is for thinking and the answer
+_AGENT_WINDOW = 100_000  # tokens of a change that an agent gets, since its context window is unknown
+_SHARE = 0.75  # of the context window, for the question; the rest is for thinking and the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _Run:
         return self._without_failures(replies, "check")
 
     async def _check(self, member: Reviewer, claims: list[RawFinding]) -> CheckReply:
-        """Check these findings, the worst first, with only the files that they are about, as far as they fit."""
+        """Check these findings, the worst first, sending only the files that they are about, if these fit."""
         claims.sort(key=lambda finding: (SEVERITIES.index(finding.severity), finding.id))
         half = self._window(member) // 2
         while len(claims) > 1 and tokens.estimate(prompts.check("", claims)) > half:

@@ -143,19 +143,19 @@ class Excerpt:
         return "\n".join(file.for_model() for file in self.files)
 
 
-def fit(files: Sequence[FileDiff], most: int, measure: Callable[[str], int]) -> Excerpt:
-    """As much of the change as fits into `most`: first with fewer lines of context, then without the largest files."""
+def fit(files: Sequence[FileDiff], room: int, measure: Callable[[str], int]) -> Excerpt:
+    """As much of the change as fits into `room`: first with fewer lines of context, then without the largest files."""
     for context in (None, *NARROWER):
         versions = [file if context is None else file.narrowed(context) for file in files]
         sizes = [measure(file.for_model()) + 1 for file in versions]
-        if sum(sizes) <= most:
+        if sum(sizes) <= room:
             return Excerpt(tuple(versions), context, ())
     indices: set[int] = set()
     for at in sorted(range(len(versions)), key=lambda index: (sizes[index], index)):
-        if sizes[at] > most:
+        if sizes[at] > room:
             break
         indices.add(at)
-        most -= sizes[at]
+        room -= sizes[at]
     selected = tuple(file for at, file in enumerate(versions) if at in indices)
     missing = tuple(file.path for at, file in enumerate(versions) if at not in indices)
     return Excerpt(selected, NARROWER[-1], missing)

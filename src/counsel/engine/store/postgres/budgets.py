@@ -128,7 +128,7 @@ async def _count(row: Callable[..., Awaitable[Row | None]], rate: RateLimit, now
     counts = await row(
         "SELECT count(*), (array_agg(at ORDER BY at DESC))[%s] "
         f"FROM counsel.call_starts WHERE at > %s{condition}",
-        max(1, rate.most),
+        max(1, rate.max_calls),
         now - _MINUTE,
         *values,
     )

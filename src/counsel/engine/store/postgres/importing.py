@@ -180,7 +180,7 @@ class _Import:
             )
 
     def _continues(self, name: str, messages: Sequence[Row]) -> bool:
-        """Whether the stored messages and the new ones agree as far as both go."""
+        """Whether the stored messages and the new ones agree up to the end of the shorter list."""
         rows = self._db.execute(
             "SELECT role, md5(text) FROM counsel.messages WHERE conversation = %s ORDER BY n", [name]
         ).fetchall()

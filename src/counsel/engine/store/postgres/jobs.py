@@ -1,7 +1,7 @@
 """Jobs, from their submission to their end.
 
-The order of a conversation's turns is `turn`. It is taken under the lock on the conversation's row, so a turn that is
-visible has all its predecessors before it; numbers of a sequence alone would be committed in another order.
+The order of a conversation's turns is `turn`. It is assigned under the lock on the conversation's row, so a turn
+becomes visible only after its predecessors; numbers from a sequence could be committed in another order.
 """
 
 from __future__ import annotations

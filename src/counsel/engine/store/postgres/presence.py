@@ -75,7 +75,7 @@ class Presence:
         return self.is_sure() and _now() - self._steady > SETTLING
 
     async def release(self, owner: str) -> None:
-        """The owner has no jobs any more."""
+        """The owner no longer has jobs."""
         self._names.discard(owner)
         await self._rows("DELETE FROM counsel.owners WHERE name = %s RETURNING name", owner)
 

@@ -1,4 +1,4 @@
-"""Which worker may run which job: procrastinate's rows, beside our own (docs/decisions/27-procrastinate.md).
+"""Which worker may run which job: procrastinate's rows, next to our own (docs/decisions/27-procrastinate.md).
 
 A row is written, taken and deleted in the transactions that store, adopt and end our job, so both always agree.
 Finishing or retrying a row requires that it is still the same attempt of the same worker: procrastinate's own functions

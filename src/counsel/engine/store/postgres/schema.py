@@ -18,7 +18,7 @@ from counsel.errors import ConfigInvalid
 from counsel.lazy_dataclass import dataclass
 
 _LOCK = 0x636F756E73656C  # one migration at a time
-LOCK_MS = 3_000  # that a migration waits for a table: servers queue behind it, and count as dead after 5 s
+LOCK_MS = 3_000  # for a table; servers queue behind a migration that waits, and count as dead after 5 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ MIGRATIONS: Sequence[Migration] = (
         );
         """,
     ),
-    # People of a team and their data. A server of the first version writes rows of nobody (person ''), which no
-    # person sees.
+    # People of a team and their data. A server of the first version writes rows that belong to nobody (person ''),
+    # which no person sees.
     Migration(
         1,
         """
@@ -210,7 +210,7 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX audit_expires ON counsel.audit (expires);
         """,
     ),
-    # From which queues an owner takes jobs. NULL: its release does not say, so perhaps from any.
+    # The queues from which an owner takes jobs. NULL: its release does not say, so possibly any.
     Migration(1, "ALTER TABLE counsel.owners ADD COLUMN queues TEXT[]"),
 )
 VERSION = len(MIGRATIONS)

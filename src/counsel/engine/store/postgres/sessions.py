@@ -50,7 +50,7 @@ class Sessions:
         )
         return {row[0] for row in rows}
 
-    def start(self, session: NewSession, *, most: int) -> Pending[None]:
+    def start(self, session: NewSession, *, max_sessions: int) -> Pending[None]:
         async def work(db: Transaction) -> None:
             await db.execute("DELETE FROM counsel.console_sessions WHERE expires <= %s", session.began)
             await db.execute(
@@ -68,7 +68,7 @@ class Sessions:
                 "DELETE FROM counsel.console_sessions WHERE id IN (SELECT id FROM counsel.console_sessions "
                 "WHERE person = %s ORDER BY used DESC, id OFFSET %s)",
                 session.person,
-                most,
+                max_sessions,
             )
             if count:
                 db.notify(CHANGED)

@@ -102,7 +102,7 @@ class Writer:
             return self._failed(batch, error)
 
     async def _commit(self, batch: Sequence[Write[Any]]) -> list[Outcome]:
-        deadline = time.monotonic() + self._patience()
+        deadline = time.monotonic() + self._longest_wait()
         conflicts = 0
         while True:
             try:
@@ -157,7 +157,7 @@ class Writer:
             self.pid = connection.info.backend_pid
         return self._connection
 
-    def _patience(self) -> float:
+    def _longest_wait(self) -> float:
         """Zero once the server is known to be unreachable: callers get their answers at once, with a warning."""
         if self._closing:
             return _WHEN_CLOSING

@@ -141,7 +141,7 @@ def settle(outcomes: Settled) -> None:
         else:
             future.set_exception(error)
     for loop, group in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop has closed: no task waits any more
+        with contextlib.suppress(RuntimeError):  # the loop has closed: no task is waiting
             loop.call_soon_threadsafe(_resolve, group)
 
 

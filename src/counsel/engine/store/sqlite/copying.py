@@ -135,7 +135,7 @@ def freeze_unfinished(db: sqlite3.Connection) -> list[str]:
 
 
 _UNKNOWN = Internal(
-    "counsel's database was damaged or could not be written, so it is not known how far this job got.",
+    "counsel's database was damaged or could not be written, so it is unknown how far this job got.",
     hint="Ask again; `counsel doctor` says what happened to the database.",
 )
 

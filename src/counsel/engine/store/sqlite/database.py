@@ -1,8 +1,9 @@
 """SQLite in WAL mode with one writer thread.
 
 Writes queue up and are committed together (`BEGIN IMMEDIATE` … one fsync for all that waited). When one of them fails,
-all run again in savepoints of their own, so that it does not spoil the others: a write must be a function of the
-database. A future resolves after the commit, never before. Awaiting the last write of several implies the earlier ones.
+all run again in savepoints of their own, so that the others still take effect; a write may run twice, so it must depend
+on nothing but the database. A future resolves after the commit, never before. Awaiting the last write of several
+implies the earlier ones.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ class DatabaseFile:
         return connect(self.location.target)
 
     def _connect_writer(self) -> sqlite3.Connection:
-        """A cache for the pages of many calls: new rows are neighbours, but older conversations continue anywhere."""
+        """Its cache holds the pages of many calls: new rows are adjacent, but rows of older conversations can be
+        anywhere."""
         connection = self.connect()
         connection.execute("PRAGMA cache_size=-8000")
         self._waits_for_disk = True

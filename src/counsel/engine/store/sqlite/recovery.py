@@ -96,7 +96,7 @@ def table_damage(db: sqlite3.Connection, version: int) -> str | None:
 
 
 def set_aside_log(path: Path) -> None:
-    """Move aside a write-ahead log that belongs to another file than the one beside it."""
+    """Move aside a write-ahead log that does not belong to the file next to it."""
     aside = _free_name(path)
     for old, new in zip(files.wal_files(path), files.wal_files(aside), strict=True):
         with contextlib.suppress(FileNotFoundError):

@@ -105,7 +105,8 @@ def _copy(path: Path, copy: Path) -> str | None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Without a write-ahead log nobody writes, and `immutable` keeps SQLite from making files beside it."""
+    """If there is no write-ahead log, nobody is writing, and `immutable` keeps SQLite from creating files next to
+    it."""
     if files.size(files.wal_files(path)[0]):
         return copying.read_only(path)
     target = f"{path.absolute().as_uri()}?mode=ro&immutable=1"

@@ -26,11 +26,11 @@ class BlockedTurns:
         since: dict[tuple[str, str], float] = {}
         for job, first in await self._queue.turns_behind(jobs):
             ahead = await self._store.job(first)
-            lacks = await self._recovery.missing_keys(ahead) if ahead else None
-            if ahead is None or lacks is None:
+            missing_keys = await self._recovery.missing_keys(ahead) if ahead else None
+            if ahead is None or missing_keys is None:
                 continue
             since[job, first] = began = self._since.get((job, first), now)
             record = await self._store.job(job) if now - began > turns.KEYLESS else None
             if record and record.is_open and not record.owner:
-                await self._recovery.give_up(record, "failed", recovery.blocked_error(ahead, lacks))
+                await self._recovery.give_up(record, "failed", recovery.blocked_error(ahead, missing_keys))
         self._since = since
