@@ -1,4 +1,4 @@
-"""What counsel promises of every agent: the same tests for all drivers."""
+"""What counsel promises about every agent: the same tests for all drivers."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_text_is_live(rig: Rig, fake_api: FakeAPI) -> None:
     assert len([event for event in collected if isinstance(event, Text)]) > 1
 
 
-async def test_goes_on_with_its_own_session(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_continues_its_own_session(rig: Rig, fake_api: FakeAPI) -> None:
     _, first = await collect(ask(rig, rig.call("my name is Ada")))
     session = first[-1].session  # type: ignore[union-attr]
     again = rig.call("my name is Ada", text_of(first), "what is my name", session=session)
@@ -130,7 +130,7 @@ async def test_usage_is_of_this_turn(rig: Rig, fake_api: FakeAPI) -> None:
     assert [usage.cost_usd for usage in usages] == [usage.cost_usd for usage in before]
 
 
-async def test_a_lost_session_is_made_again_and_reported(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_a_lost_session_is_recreated_and_reported(rig: Rig, fake_api: FakeAPI) -> None:
     call = rig.call("my name is Ada", "hello Ada", "what is my name", session=str(uuid.uuid4()))
     text, events = await collect(ask(rig, call))
     assert "what is my name" in text
@@ -173,7 +173,7 @@ async def test_files_are_named_for_it_to_read(rig: Rig, fake_api: FakeAPI) -> No
     assert "zebra 4711" not in request_text
 
 
-async def test_settings_it_does_not_know_are_named(rig: Rig, fake_api: FakeAPI) -> None:
+async def test_settings_that_it_does_not_support_are_named(rig: Rig, fake_api: FakeAPI) -> None:
     call = replace(rig.call("q"), knobs=Knobs(temperature=0.5, media_resolution="MEDIA_RESOLUTION_LOW"))
     _, events = await collect(ask(rig, call))
     notices = [event for event in events if isinstance(event, Notice)]
@@ -259,19 +259,25 @@ def _kill_the_agent(rig: Rig) -> None:
 
 
 # JSON that fits none of the interfaces.
-MISSHAPEN = (
+INVALID_LINES = (
     {"type": "assistant", "message": "x"},
     {"type": "result", "status": "success", "subtype": "success", "stats": [1], "usage": [1], "is_error": 1},
     {"id": 1, "result": {}},
     {"method": "item/started", "params": {"item": "x"}},
 )
-ODD = "; ".join(f"echo '{json.dumps(line)}'" for line in MISSHAPEN)
+PRINT_INVALID_LINES = "; ".join(f"echo '{json.dumps(line)}'" for line in INVALID_LINES)
 
 
 @pytest.mark.parametrize(
-    "body", ["echo 'what?'; echo '[1]'; exit 0", "echo oops >&2; exit 3", "kill -11 $$", f"{ODD}; exit 0"]
+    "body",
+    [
+        "echo 'what?'; echo '[1]'; exit 0",
+        "echo oops >&2; exit 3",
+        "kill -11 $$",
+        f"{PRINT_INVALID_LINES}; exit 0",
+    ],
 )
-async def test_garbage_is_no_answer(rig: Rig, body: str) -> None:
+async def test_garbage_is_not_an_answer(rig: Rig, body: str) -> None:
     program = next(path for path in (rig.project.parent / "bin").iterdir() if path.name != "node")
     program.unlink()
     script(program, body)

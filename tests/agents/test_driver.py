@@ -191,7 +191,7 @@ async def test_a_session_that_could_be_an_option_is_not_passed_on(
     assert events == [Finished("stop", session=name if kept else None)]
 
 
-async def test_a_lost_session_is_told_and_asked_again_without_it(caller: Caller) -> None:
+async def test_a_lost_session_is_reported_and_the_question_asked_again_without_it(caller: Caller) -> None:
     def command(request: AgentRequest) -> Command:
         lines = [{"lost": True}] if request.session else [{"text": "again"}, {"end": True}]
         return prints(*lines)(request)
@@ -234,7 +234,7 @@ async def test_an_older_release_is_asked_the_other_way(caller: Caller) -> None:
 @pytest.mark.parametrize(
     ("login", "kind"), [(True, UpstreamError), (None, UpstreamError), (False, AuthenticationFailed)]
 )
-async def test_a_failure_without_a_login_is_the_login_and_keeps_the_text(
+async def test_a_failure_without_a_login_is_reported_as_a_missing_login_and_keeps_the_text(
     caller: Caller, login: bool | None, kind: type[CounselError]
 ) -> None:
     command = prints({"text": "half"}, {"fail": "it broke"})
@@ -261,7 +261,7 @@ async def test_too_much_output_ends_the_answer(caller: Caller, monkeypatch: pyte
     assert "partial" not in error.fields
 
 
-async def test_time_that_is_up_ends_the_answer_and_keeps_the_text(caller: Caller) -> None:
+async def test_a_timeout_ends_the_answer_and_keeps_the_text(caller: Caller) -> None:
     command = prints({"text": "half"}, then="exec sleep 60")
     events, error = await ask(agent(command), caller, Limits(total=1.5))
     assert isinstance(error, TimedOut)

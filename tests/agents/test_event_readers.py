@@ -1,4 +1,4 @@
-"""The events that the readers make of recorded streams of each agent."""
+"""The events that each agent's reader produces from recorded streams."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_claudes_success_with_is_error_is_a_failure() -> None:
     assert "hush-hush" not in str(excinfo.value)
 
 
-def test_claude_is_not_waited_for_when_its_key_is_refused() -> None:
+def test_claude_is_ended_when_its_key_is_refused() -> None:
     retry = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
     with pytest.raises(AuthenticationFailed):
         claude.Reader(request_to("claude")).feed(retry)
@@ -116,7 +116,7 @@ def test_claude_says_when_it_tries_again() -> None:
     assert notice.kind == "retry"
 
 
-def test_a_helper_of_claude_is_not_the_answer() -> None:
+def test_text_of_a_claude_subagent_is_not_the_answer() -> None:
     reply = {"id": "m", "content": [{"type": "text", "text": "inner"}]}
     line = {"type": "assistant", "parent_tool_use_id": "t1", "message": reply}
     assert claude.Reader(request_to("claude")).feed(line) == []
@@ -169,7 +169,7 @@ def test_a_codex_without_app_server_is_asked_the_other_way() -> None:
         codex.Reader(request_to("codex")).finish(Exit(2, "error: unrecognized subcommand 'app-server'"))
 
 
-def test_a_thread_of_a_helper_of_codex_is_not_the_answer() -> None:
+def test_text_of_a_codex_subagent_is_not_the_answer() -> None:
     reader = codex.Reader(request_to("codex"))
     reader.feed({"id": 3, "result": {"thread": {"id": "mine"}}})
     delta = {"threadId": "other", "itemId": "i", "delta": "inner"}
@@ -221,7 +221,7 @@ def test_gemini_ends_without_an_answer(code: int, stderr: str, expected: type[Ex
         gemini.Reader(request_to("gemini")).finish(Exit(code, stderr))
 
 
-def test_a_process_id_is_no_status() -> None:
+def test_a_process_id_is_not_a_status() -> None:
     """`(node:14293)` in a warning contains the digits of a status, but is none."""
     reader = cursor.Reader(request_to("cursor"))
     with pytest.raises(UpstreamError):

@@ -194,7 +194,7 @@ async def test_text_of_a_prompt_reads_no_file_and_runs_no_command(
     assert all(json.dumps(mention, ensure_ascii=False)[1:-1] in plain for mention in MENTIONS)
 
 
-def test_geminis_prompt_explains_a_backslash_before_an_at() -> None:
+def test_geminis_prompt_explains_a_backslash_before_an_at_sign() -> None:
     assert gemini._as_text("no mention @ all") == "no mention @ all"
     assert gemini._as_text("@x").endswith("\n\n\\@x")
     assert gemini._as_text("/help") == " /help"
@@ -330,7 +330,7 @@ def test_the_start_folder_follows_the_users_own_dotenv(tmp_path: Path) -> None:
     assert start_folder.empty_folder(workspace, "gemini") == after
 
 
-def test_a_start_folder_into_which_root_wrote_is_left_for_the_next(tmp_path: Path) -> None:
+def test_a_start_folder_that_root_wrote_to_is_replaced_by_the_next(tmp_path: Path) -> None:
     """Sessions are kept by folder: its name is the same in each release."""
     where = workspace_of({"HOME": str(tmp_path), "COUNSEL_HOME": str(tmp_path / "counsel")}, tmp_path)
     first = start_folder.empty_folder(where, "gemini")

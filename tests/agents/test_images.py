@@ -38,7 +38,7 @@ def test_images_are_ignored_by_git(tmp_path: Path) -> None:
     assert status.stdout == ""
 
 
-def test_an_own_ignore_file_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_ignore_file_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".counsel").mkdir()
     (tmp_path / ".counsel" / ".gitignore").write_text("mine\n")
     keep(tmp_path, IMAGE)

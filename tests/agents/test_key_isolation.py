@@ -59,7 +59,7 @@ def check(home: Path) -> None:
 
 
 @pytest.mark.parametrize("way", [(), ("--standalone",)])
-async def test_the_command_line_hands_no_key_of_counsels_to_an_agent(
+async def test_the_command_line_passes_none_of_counsels_keys_to_an_agent(
     way: tuple[str, ...], home: Path
 ) -> None:
     asking = await asyncio.create_subprocess_exec(
@@ -75,7 +75,7 @@ async def test_the_command_line_hands_no_key_of_counsels_to_an_agent(
 
 
 @pytest.mark.parametrize("way", [(), ("--standalone",)])
-async def test_a_client_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...], home: Path) -> None:
+async def test_a_client_passes_none_of_counsels_keys_to_an_agent(way: tuple[str, ...], home: Path) -> None:
     command = [sys.executable, "-m", "counsel", "stdio", "--as", "claude", *way]
     async with StdioClient(home, command=command, env=env(home)) as client:
         await client.initialize(name="claude-code")
@@ -83,7 +83,9 @@ async def test_a_client_hands_no_key_of_counsels_to_an_agent(way: tuple[str, ...
     check(home)
 
 
-async def test_http_hands_no_key_of_counsels_to_an_agent(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_http_passes_none_of_counsels_keys_to_an_agent(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = await open_engine(home)
     callers: list[Caller] = []
     monkeypatch.setattr(engine, "register_caller", callers.append)

@@ -38,7 +38,7 @@ READERS: dict[str, tuple[str, Any]] = {
     "opencode": ("opencode", opencode.Reader),
 }
 SESSION = "5f0c"
-GONE = object()
+REMOVED = object()
 
 
 def _claude_delta(index: int = 0, **delta: Any) -> dict[str, Any]:
@@ -441,7 +441,7 @@ def with_value(line: Any, place: tuple[Any, ...], value: object) -> Any:
     parent = line
     for key in place[:-1]:
         parent = parent[key]
-    if value is GONE:
+    if value is REMOVED:
         del parent[place[-1]]
     else:
         parent[place[-1]] = value
@@ -452,7 +452,7 @@ def variants(lines: list[Any]) -> Iterator[tuple[str, list[Any]]]:
     for number, line in enumerate(lines):
         for place in places(line):
             label = f"line {number + 1}, {'.'.join(map(str, place))}"
-            for name, value in (("missing", GONE), ("null", None)):
+            for name, value in (("missing", REMOVED), ("null", None)):
                 yield (
                     f"{label} {name}",
                     [*lines[:number], with_value(line, place, value), *lines[number + 1 :]],

@@ -95,7 +95,7 @@ async def test_a_real_agent_without_an_answer_is_a_failure_that_says_what_it_is(
 
 @pytest.mark.client
 @pytest.mark.xdist_group("agents")
-async def test_what_the_refused_model_said_is_no_part_of_the_next_ones_answer(
+async def test_text_of_a_refusing_model_is_not_part_of_the_next_models_answer(
     fake_api: FakeAPI, tmp_path: Path
 ) -> None:
     refusal = Shape("anthropic-refusal_midway", {}).file.read_text(encoding="utf-8")
@@ -117,7 +117,7 @@ def feed_all(reader: Any, *lines: dict[str, Any]) -> list[Step]:
     return [*steps, *reader.finish(CLEAN)]
 
 
-def test_a_refusal_of_claudes_last_model_is_one() -> None:
+def test_a_refusal_by_claudes_last_model_is_a_refusal() -> None:
     details = {"type": "refusal", "category": "cyber", "explanation": "No.", "recommended_model": "opus"}
     event = {"type": "message_delta", "delta": {"stop_reason": "refusal", "stop_details": details}}
     result = {
@@ -253,7 +253,7 @@ def test_opencode_shows_the_vendors_words_and_not_its_log(log_text: str, expecte
         (None, "You exceeded your current quota. Please retry in 48.1s.", 48.1),
     ],
 )
-def test_the_accounts_limit_is_told_from_one_that_passes(
+def test_the_accounts_limit_is_distinguished_from_a_temporary_one(
     status: int | None, message: str, wait: float | None
 ) -> None:
     error = failures.by_status(AGENTS["claude"], status, message)

@@ -100,7 +100,7 @@ def test_the_users_own_servers_are_off_in_an_untrusted_folder(tmp_path: Path) ->
     assert "(mine)" in run.command(request).notes[0]
 
 
-def test_a_prompt_is_no_command(tmp_path: Path) -> None:
+def test_a_prompt_is_not_a_command(tmp_path: Path) -> None:
     reader = run.Reader(request_to_opencode(tmp_path, "/compact"))
     assert reader.prompt_text().startswith("The project is in")  # started elsewhere
     request = request_to_opencode(tmp_path, "  /compact")
@@ -210,12 +210,12 @@ def test_how_a_turn_ends_and_what_it_used(tmp_path: Path, stop_reason: str, reas
     assert reader.finish(Exit(0)) == [Finished(reason, session="ses_1")]  # type: ignore[arg-type]
 
 
-def test_a_turn_that_was_cancelled_is_no_answer(tmp_path: Path) -> None:
+def test_a_cancelled_turn_is_not_an_answer(tmp_path: Path) -> None:
     with pytest.raises(UpstreamError, match="ended with cancelled"):
         reader_in_a_turn(tmp_path).feed({"id": 3, "result": {"stopReason": "cancelled"}})
 
 
-def test_a_session_goes_on_or_is_lost(tmp_path: Path) -> None:
+def test_a_session_continues_or_is_lost(tmp_path: Path) -> None:
     reader = run.Reader(replace(_in_place(request_to_opencode(tmp_path)), session="ses_0"))
     (opening,) = reader.feed({"id": 1, "result": {}})
     assert isinstance(opening, Send)

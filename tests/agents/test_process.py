@@ -109,7 +109,7 @@ async def test_stdin_is_written_and_closed(tmp_path: Path) -> None:
     assert lines == [{"got": len(data)}]
 
 
-async def test_an_agent_that_reads_nothing_is_no_deadlock(tmp_path: Path) -> None:
+async def test_an_agent_that_reads_nothing_causes_no_deadlock(tmp_path: Path) -> None:
     lines, exit_ = await collect(python("print('{}')", tmp_path, stdin=b"x" * 5_000_000))
     assert (lines, exit_.code) == ([{}], 0)
 
@@ -148,7 +148,7 @@ async def test_a_bounded_tail_of_stderr(tmp_path: Path) -> None:
     assert len(exit_.stderr) <= process.STDERR_TAIL
 
 
-async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_missing_program(tmp_path: Path) -> None:
     _, exit_ = await collect(Command((str(tmp_path / "nothing"),), tmp_path, {}))
     assert exit_.code == 127
     assert "No such file" in exit_.stderr
@@ -279,7 +279,7 @@ async def test_kill_9_of_counsel_leaves_nothing(tmp_path: Path, mark: str) -> No
     assert processes_with(mark) == []
 
 
-async def test_a_line_that_is_too_long_or_no_json_is_passed_over(
+async def test_a_line_that_is_too_long_or_not_json_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "MAX_LINE", 100_000)

@@ -74,7 +74,7 @@ def test_claude_says_why_it_refused() -> None:
     assert finished.vendor == {"reason": "cyber", "text": "It is not safe."}
 
 
-def test_claude_takes_back_blocks_of_a_stream_that_broke() -> None:
+def test_claude_withdraws_blocks_of_a_stream_that_broke() -> None:
     reader = claude.Reader(request_to("claude"))
 
     def text(words: str, index: int) -> list[Any]:
@@ -118,7 +118,7 @@ def test_a_session_that_claude_no_longer_has() -> None:
         claude.Reader(request_to("claude", "s")).feed(line)
 
 
-def test_claudes_retries_are_told_with_their_pause() -> None:
+def test_claudes_retries_are_reported_with_their_pause() -> None:
     line = {
         "type": "system",
         "subtype": "api_retry",

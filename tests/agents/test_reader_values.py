@@ -104,7 +104,7 @@ def test_codexs_end_names_the_model_and_the_thread() -> None:
     assert reader.finish(CLEAN) == [Finished("stop", "gpt-5-codex", session="th")]
 
 
-def test_codex_tries_again_and_takes_back_what_it_had_said() -> None:
+def test_codex_retries_and_withdraws_earlier_text() -> None:
     reader = codex_in_a_turn()
     delta = {"method": "item/agentMessage/delta", "params": {"itemId": "i", "delta": "It sa"}}
     assert reader.feed(delta) == [Text("It sa")]

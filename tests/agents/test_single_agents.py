@@ -105,7 +105,7 @@ async def test_settings_reach_claude(fake_api: FakeAPI, tmp_path: Path) -> None:
     assert isinstance(events[-1], Finished)
 
 
-async def test_codex_works_and_says_with_what(fake_api: FakeAPI, tmp_path: Path) -> None:
+async def test_codex_uses_tools_and_reports_which(fake_api: FakeAPI, tmp_path: Path) -> None:
     """Reading is allowed: the command runs in Codex's own sandbox, and the model gets its output."""
     rig = RIGS["codex"](fake_api, tmp_path)
     (rig.project / "note.txt").write_text("zebra 4711")
@@ -139,7 +139,7 @@ async def test_claude_uses_its_login_before_a_key_that_was_meant_for_counsel(
 
 @pytest.mark.parametrize("how", [{"cut_after": 2, "cut": "end"}, {"error_after": 2, "error": "overloaded"}])
 @pytest.mark.parametrize("name", ["claude", "codex"])
-async def test_text_of_a_stream_that_broke_is_taken_back(
+async def test_text_of_a_stream_that_broke_is_withdrawn(
     fake_api: FakeAPI, tmp_path: Path, name: str, how: dict[str, Any]
 ) -> None:
     """The agent asks its model again: the text of the broken stream is not part of the answer, earlier text is."""

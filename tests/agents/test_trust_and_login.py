@@ -207,7 +207,7 @@ OAUTH = {"security": {"auth": {"selectedType": "oauth-personal"}}}
         (opencode, {}, {"ANTHROPIC_API_KEY": "k"}, (True, "ANTHROPIC_API_KEY")),
     ],
 )  # fmt: skip
-def test_a_login_and_how(
+def test_how_an_agent_is_logged_in(
     agent: Any, files: dict[str, Any], env: dict[str, str], expected: tuple[bool | None, str], home: Path
 ) -> None:
     for name, value in files.items():

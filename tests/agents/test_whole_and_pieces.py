@@ -101,7 +101,7 @@ def test_a_last_message_of_claude_that_came_with_the_result_alone_counts() -> No
 
 
 @pytest.mark.parametrize("words", ["", " ", "(no content)", "No response requested."])
-def test_claudes_placeholder_for_no_answer_is_no_text(words: str) -> None:
+def test_claudes_placeholder_for_no_answer_is_not_text(words: str) -> None:
     assert not parts(feed_all(claude.Reader(request_to("claude")), claude_result(words)))[0].strip()
 
 

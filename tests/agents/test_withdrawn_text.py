@@ -26,7 +26,7 @@ def _claude_event(kind: str, message: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("first", "void", "again"), [(0, "One. Tw", "Two."), (1, "Tw", "\n\nTwo.")])
-def test_claude_takes_back_the_blocks_that_it_abandons(first: int, void: str, again: str) -> None:
+def test_claude_withdraws_the_blocks_that_it_abandons(first: int, void: str, again: str) -> None:
     """When a stream breaks, Claude Code 2.x requests the message again from this block on, as another message."""
     reader = claude.Reader(request_to("claude"))
     fields = {"abandoned_blocks": {"api_message_id": "m1", "from_block_index": first}}
@@ -50,9 +50,7 @@ def _codex(method: str, item: str = "", **params: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("complete", "void", "again"), [(False, ["One."], "Two."), (True, [], "\n\nTwo.")])
-def test_codex_takes_back_a_message_that_was_not_complete(
-    complete: bool, void: list[str], again: str
-) -> None:
+def test_codex_withdraws_a_message_that_was_not_complete(complete: bool, void: list[str], again: str) -> None:
     reader = codex.Reader(request_to("codex"))
     lines = [
         _codex("item/started", "m1"),

@@ -113,7 +113,7 @@ async def test_a_database_of_a_newer_release_is_refused(
 async def test_a_database_that_cannot_be_reached_is_named(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.store.postgres.database.PATIENCE", 0.0)
+    monkeypatch.setattr("counsel.engine.store.postgres.database.READ_SECONDS", 0.0)
     monkeypatch.setattr("counsel.engine.store.postgres.database._CONNECT", 0.5)
     monkeypatch.setenv("COUNSEL_DATABASE", f"postgresql://counsel@/name?host={home}")
     with pytest.raises(StoreError) as refusal:

@@ -66,7 +66,7 @@ async def test_roles_and_stances_of_a_question(engine: Engine, caller: Any) -> N
     assert "members" not in await engine.question(plain)
 
 
-async def test_models_that_cannot_see_or_hold_a_question(
+async def test_models_that_cannot_see_or_fit_a_question(
     engine: Engine, caller: Any, project: Any, home: Path
 ) -> None:
     home.mkdir(exist_ok=True)  # with a team's database, no folder is created
@@ -146,7 +146,7 @@ async def test_changes_of_the_list_of_jobs(engine: Engine, caller: Any, fake_api
     assert listing.deleted == (second,), "the first one is only older than the newest two"
 
 
-async def test_the_archive_finds_and_shows(engine: Engine, caller: Any) -> None:
+async def test_the_archive_searches_and_shows_conversations(engine: Engine, caller: Any) -> None:
     await ask(engine, caller(), "the blue whale", continuation_id="whales")
     await ask(engine, caller(), "the red fox", continuation_id="foxes")
     page = await engine.archive.page(10)

@@ -42,9 +42,7 @@ def make_image(kind: str) -> bytes:
 # ── blanks ──
 
 
-async def test_blanks_are_arguments_that_were_not_given(
-    engine: Engine, caller: Callable[..., Caller]
-) -> None:
+async def test_blank_arguments_count_as_absent(engine: Engine, caller: Callable[..., Caller]) -> None:
     blank: dict[str, Any] = {
         "continuation_id": "",
         "files": None,
@@ -110,7 +108,7 @@ async def test_a_path_that_exists_wins_over_base64(
 
 
 @pytest.mark.parametrize("text", ["iVBORw0KGgo" + "A" * 60, "QUFB" * 30_000, "/9j/" + "x" * 60])
-async def test_base64_that_is_no_image_is_refused_briefly(
+async def test_base64_that_is_not_an_image_is_refused_briefly(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, text: str
 ) -> None:
     with pytest.raises(CounselError) as excinfo:
@@ -179,7 +177,7 @@ async def test_auto_is_a_panel_of_different_vendors(engine: Engine, caller: Call
     assert vendors == ["openai", "google", "anthropic"], "the first of each vendor"
 
 
-async def test_auto_beside_a_name_is_one_more_of_another_vendor(
+async def test_auto_next_to_a_name_adds_a_model_of_another_vendor(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     result = await hold(engine, caller(), models=("gpt-5", "auto"), enable_cross_feedback=False)
@@ -188,7 +186,7 @@ async def test_auto_beside_a_name_is_one_more_of_another_vendor(
     assert len(vendors) == len(set(vendors)) == 2
 
 
-async def test_auto_with_one_vendor_is_two_of_its_models(
+async def test_auto_with_one_vendor_chooses_two_of_its_models(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     without = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")
@@ -248,7 +246,7 @@ async def test_a_summariser_that_was_in_time_is_waited_for_again(
         assert (await second)["final_summary"] == "The second."
 
 
-async def test_an_export_says_settings_models_usage_and_cost_of_each_turn(
+async def test_an_export_contains_settings_models_usage_and_cost_of_each_turn(
     engine: Engine, caller: Callable[..., Caller], project: Path
 ) -> None:
     (project / "f.txt").write_text("a\n")

@@ -49,7 +49,7 @@ async def test_a_prompt_that_is_too_large_is_refused_before_anything_is_written(
     await engine.wait(await engine.submit(ChatRequest(prompt="x" * 2000, model="gpt-5"), sender))
 
 
-async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(
+async def test_a_conversation_that_has_grown_too_large_is_not_continued(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(size=9000)
@@ -63,7 +63,7 @@ async def test_a_conversation_that_has_grown_too_large_is_not_gone_on_with(
     assert await count(engine, "jobs") == 1
 
 
-async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
+async def test_the_beginning_of_an_answer_that_is_too_large_is_kept(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(size=50_000)
@@ -84,7 +84,7 @@ async def test_an_answer_that_is_too_large_is_kept_as_far_as_it_goes(
     assert output_tokens == about["usage"]["output_tokens"]
 
 
-async def test_partial_text_is_journalled_once(
+async def test_partial_text_is_stored_once(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     """A long answer that fails at its end: its text is in the job's error, and nowhere else."""
@@ -119,7 +119,7 @@ async def test_answers_too_large_for_a_second_round_are_kept_from_the_first(
     assert len(fake_api.calls) == 2
 
 
-def test_events_of_a_job_have_a_bound() -> None:
+def test_events_of_a_job_are_limited() -> None:
     live = Live("job", ("m",))
     for number in range(3 * MOST_ASIDES):
         live.notice("0", "source", str(number))
@@ -147,7 +147,7 @@ ENDLESS: dict[str, tuple[str, Iterator[bytes], dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-async def test_memory_has_a_bound_whatever_a_provider_sends(kind: str, tmp_path: Path) -> None:
+async def test_memory_is_bounded_whatever_a_provider_sends(kind: str, tmp_path: Path) -> None:
     head, blocks, expected = ENDLESS[kind]
     async with RawServer(blocks, head=head) as server:
         env = {

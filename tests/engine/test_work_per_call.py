@@ -65,7 +65,7 @@ async def test_a_call_needs_few_tasks_and_timers_however_many_pieces_it_has(
         assert work.counts["create_task"] == 1, "the job"
         assert work.counts["run_in_executor"] == 0
         matches.append(work.counts["call_at"])
-    # the rows' way to the disk, at times the deadlines' one timer; a slow machine has time for more looks at both
+    # timers for delayed writes and, at times, the one for deadlines; on a slow machine both are checked more often
     assert max(matches) <= 6
 
 
@@ -156,7 +156,7 @@ async def test_the_status_of_a_job_that_has_just_begun(
 async def test_a_job_that_has_just_begun_writes_no_events(
     engine: Engine, caller: MakeCaller, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.jobs.periodic._TICK", 3600)
+    monkeypatch.setattr("counsel.engine.jobs.periodic._TICK_SECONDS", 3600)
     fake_api.script(gate="answer", gate_after=1)
     job = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
     await fake_api.wait_for(count=1)
@@ -179,7 +179,7 @@ async def test_a_process_without_jobs_sleeps(
     async def tick() -> None:
         ticks.append(len(engine.runner.running))
 
-    monkeypatch.setattr("counsel.engine.jobs.periodic._TICK", 0)
+    monkeypatch.setattr("counsel.engine.jobs.periodic._TICK_SECONDS", 0)
     monkeypatch.setattr(engine.runner.periodic, "tick", tick)
     fake_api.script(gate="answer")
     job = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())

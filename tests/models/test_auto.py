@@ -53,7 +53,7 @@ def test_a_provider_without_ranks_offers_its_listed_models(tmp_path: Path) -> No
     assert ids(catalog(tmp_path, config=config)) == []
 
 
-def test_entries_that_are_no_models_are_explained_not_fatal(tmp_path: Path) -> None:
+def test_entries_that_are_not_models_are_explained_and_not_fatal(tmp_path: Path) -> None:
     entries = explain(catalog(tmp_path, GOOGLE), Needs(), ("codex", "nonsense", "grok", "flash"))
     assert [entry.target is not None for entry in entries] == [False, False, False, True]
     assert ("agents" in entries[0].reason, entries[0].agent) == (True, "codex")
@@ -68,7 +68,7 @@ def test_with_no_key_the_error_says_what_to_set_and_names_the_demo(tmp_path: Pat
         assert word in str(error)
 
 
-def test_the_error_says_what_was_lacking(tmp_path: Path) -> None:
+def test_the_error_says_what_was_missing(tmp_path: Path) -> None:
     result = catalog(tmp_path, DEEPSEEK)
     assert "does not accept images" in str(no_candidates(result, Needs(vision=True)))
     too_long = no_candidates(result, Needs(tokens=2_000_000))

@@ -162,7 +162,7 @@ def test_an_unknown_provider_is_named_with_the_known_ones(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["gemini", "codex", "claude", "cursor", "Codex", "codex/gpt-5"])
-def test_the_agents_are_no_models(tmp_path: Path, name: str) -> None:
+def test_the_agents_are_not_models(tmp_path: Path, name: str) -> None:
     assert agent_named(name) == name.lower().split("/")[0]
     with pytest.raises(AgentUnavailable) as failure:
         catalog(tmp_path, KEYS).resolve(name)

@@ -32,18 +32,18 @@ HELLO = (Turn("user", "hello"),)
 LOOSE = {"type": "object", "properties": {"a": {"type": "string"}}}
 STRICT = {**LOOSE, "required": ["a"], "additionalProperties": False}
 # a model that takes everything, and one that takes nothing
-WILLING = Model(
+FULL_MODEL = Model(
     "m", "p", "m-1", output=4096, effort_style="level", efforts={"high": "high"}, verbosity=True, web_search=True
 )  # fmt: skip
-STUBBORN = Model("m", "p", "m-1", temperature=None)
+BARE_MODEL = Model("m", "p", "m-1", temperature=None)
 
 
-def prepare(wire: str, call: Call, model: Model = WILLING, **options: Any) -> Prepared:
+def prepare(wire: str, call: Call, model: Model = FULL_MODEL, **options: Any) -> Prepared:
     provider = Provider(wire, wire, wire, "https://x", options=options, headers={"x-gateway": "1"})
     return WIRES[wire].prepare(call, model, Endpoint(provider, "https://x", "k"))
 
 
-def body(wire: str, call: Call, model: Model = WILLING, **options: Any) -> Json:
+def body(wire: str, call: Call, model: Model = FULL_MODEL, **options: Any) -> Json:
     return prepare(wire, call, model, **options).body
 
 
@@ -81,14 +81,14 @@ def test_what_a_client_asks_for_is_sent() -> None:
 
 def test_what_the_model_does_not_take_is_left_out_and_named() -> None:
     knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
-    request = prepare("openai_responses", exactly(knobs, top_p=0.25, top_k=3), STUBBORN)
+    request = prepare("openai_responses", exactly(knobs, top_p=0.25, top_k=3), BARE_MODEL)
     assert set(request.left_out) == {
         "temperature", "reasoning_effort", "verbosity", "tools.web_search", "top_p", "top_k"
     }  # fmt: skip
     assert {"temperature", "reasoning", "text", "tools", "top_p", "top_k"}.isdisjoint(request.body)
 
 
-def test_a_temperature_beyond_the_models_is_lowered_and_said() -> None:
+def test_a_temperature_above_the_models_limit_is_lowered_with_a_notice() -> None:
     request = prepare("openai_responses", exactly(Knobs(temperature=1.8)))
     assert request.body["temperature"] == 1.0
     (change,) = request.adapted
@@ -158,7 +158,7 @@ def test_the_choice_of_a_tool_is_kept_beside_googles_search() -> None:
 )
 def test_a_clients_effort_is_one_with_which_the_model_searches(call: Call, setting: str, was: str) -> None:
     model = replace(
-        WILLING,
+        FULL_MODEL,
         effort_style="reasoning",
         efforts={"minimal": "minimal", "low": "low"},
         options={"search_refuses": ["minimal"]},
@@ -171,7 +171,7 @@ def test_a_clients_effort_is_one_with_which_the_model_searches(call: Call, setti
     assert alone.body["reasoning"] == {"effort": "minimal"}
 
 
-def test_anthropic_says_parallel_tools_with_the_choice() -> None:
+def test_anthropic_sends_parallel_tools_with_the_choice() -> None:
     assert body("anthropic", exactly(parallel_tool_calls=False))["tool_choice"] == {
         "type": "auto",
         "disable_parallel_tool_use": True,
@@ -193,8 +193,10 @@ def test_anthropics_clients_count_thinking_in_tokens() -> None:
     assert request_body["max_tokens"] == 3000, "thinking is part of it"
     assert "temperature" not in request_body
     assert "top_p" not in request_body, "the vendor refuses it with thinking"
-    assert body("anthropic", exactly(thinking_budget=2048, max_output=90_000))["max_tokens"] == WILLING.output
-    assert body("anthropic", exactly(thinking_budget=2048))["max_tokens"] == WILLING.output
+    assert (
+        body("anthropic", exactly(thinking_budget=2048, max_output=90_000))["max_tokens"] == FULL_MODEL.output
+    )
+    assert body("anthropic", exactly(thinking_budget=2048))["max_tokens"] == FULL_MODEL.output
     assert "thinking" not in body("anthropic", exactly(thinking_budget=0))
 
 
@@ -275,7 +277,7 @@ def test_a_client_names_its_schema_and_decides_about_strict_mode() -> None:
         ("none", STRICT, None),
     ],
 )
-def test_what_a_compatible_server_knows_of_json(style: str, schema: Json | None, expected: object) -> None:
+def test_what_a_compatible_server_supports_of_json(style: str, schema: Json | None, expected: object) -> None:
     call = exactly(schema=schema, json_object=True)
     assert body("openai_chat", call, structured_output=style).get("response_format") == expected
     assert "response_format" not in body("openai_chat", exactly(), structured_output=style)
@@ -284,7 +286,7 @@ def test_what_a_compatible_server_knows_of_json(style: str, schema: Json | None,
 @pytest.mark.parametrize(
     ("schema", "sent"), [(STRICT, [("response_format", "json_schema", "json_object")]), (None, [])]
 )
-def test_a_schema_that_a_server_does_not_take_is_said_to_be_left_out(
+def test_a_schema_that_a_server_does_not_accept_is_reported_as_left_out(
     schema: Json | None, sent: object
 ) -> None:
     prepared = prepare(
@@ -338,15 +340,15 @@ def test_a_body_of_another_vendors_api_is_translated() -> None:
     [("anthropic", ("temperature", "top_p", "top_k")), ("openai_responses", ("temperature", "top_p"))],
 )
 def test_only_what_the_model_refuses_is_left_out(wire: str, left_out: tuple[str, ...]) -> None:
-    request = prepare(wire, native(wire), STUBBORN)
+    request = prepare(wire, native(wire), BARE_MODEL)
     assert request.left_out == left_out
     assert set(left_out).isdisjoint(request.body)
     assert request.body["metadata"] == {"a": 1}
 
 
-def test_null_is_no_setting() -> None:
+def test_null_is_not_a_setting() -> None:
     call = native("openai_responses", temperature=None, top_p=None)
-    assert prepare("openai_responses", call, STUBBORN).left_out == ()
+    assert prepare("openai_responses", call, BARE_MODEL).left_out == ()
 
 
 def test_openai_stores_nothing_and_sends_its_reasoning_encrypted() -> None:
@@ -355,7 +357,7 @@ def test_openai_stores_nothing_and_sends_its_reasoning_encrypted() -> None:
     assert request_body["include"] == ["x", "reasoning.encrypted_content"]
     again = body("openai_responses", native("openai_responses", include=["reasoning.encrypted_content"]))
     assert again["include"] == ["reasoning.encrypted_content"]
-    assert body("openai_responses", native("openai_responses", include=None), STUBBORN)["include"] is None
+    assert body("openai_responses", native("openai_responses", include=None), BARE_MODEL)["include"] is None
     assert body("openai_responses", native("openai_responses"), encrypted=False)["include"] == ["x"]
 
 
@@ -394,7 +396,7 @@ def test_a_paused_answer_is_continued_behind_the_clients_messages() -> None:
 )
 def test_an_image_that_the_vendor_fetches(wire: str, expected: Json) -> None:
     call = Call((Turn("user", "look", images=(Image("image/png", b"", url="https://a/b.png"),)),))
-    request = body(wire, call, replace(WILLING, vision=True))
+    request = body(wire, call, replace(FULL_MODEL, vision=True))
     (turn,) = request["input" if wire == "openai_responses" else "messages"]
     assert expected in [{k: v for k, v in part.items() if k != "cache_control"} for part in turn["content"]]
 

@@ -71,7 +71,7 @@ def row(**metadata: object) -> Any:
         ("consensus_models", "opus,gpt-5", ["opus", "gpt-5"]),
     ],
 )
-def test_a_value_as_the_file_has_it(key: str, text: str, value: object) -> None:
+def test_a_typed_value_is_converted_for_the_file(key: str, text: str, value: object) -> None:
     assert config_file.parsed(key, text) == value
 
 
@@ -247,7 +247,7 @@ def test_a_wrong_panel_is_reported_and_cannot_be_used(tmp_path: Path) -> None:
         ("[providers.mine]\nlabel = 'Mine'", "base_url is missing"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(text: str, problem: str) -> None:
+def test_problems_of_a_file_are_reported(text: str, problem: str) -> None:
     problems = config_file.problems(text)
     if problem:
         assert any(problem in line for line in problems), problems

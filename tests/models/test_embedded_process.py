@@ -117,7 +117,7 @@ async def wait_while(model: EmbeddedModel, state: str = "installing") -> None:
 
 
 @pytest.mark.parametrize("lines", [("exit 3",), ("echo this is no report",)])
-async def test_a_worker_that_says_nothing_has_ended(
+async def test_a_worker_that_reports_nothing_has_ended(
     model: EmbeddedModel, worker: Any, lines: tuple[str, ...]
 ) -> None:
     worker(*lines)
@@ -146,7 +146,7 @@ async def test_a_worker_that_cannot_be_started(model: EmbeddedModel, monkeypatch
     assert excinfo.value.fields["provider"] == "local"
 
 
-async def test_how_far_the_download_is(
+async def test_the_progress_of_the_download(
     model: EmbeddedModel, worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded_process, "SIZE", 1000)

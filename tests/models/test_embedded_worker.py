@@ -32,7 +32,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return signals
 
 
-def test_it_reports_where_it_is_asked_and_serves_until_its_starter_ends(
+def test_it_reports_its_address_and_serves_until_its_parent_ends(
     ends: list[tuple[int, int]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -55,7 +55,7 @@ def test_it_reports_where_it_is_asked_and_serves_until_its_starter_ends(
     assert json.loads(capsys.readouterr().out) == {"environment": {"LOCAL_BASE_URL": "http://x"}}
 
 
-def test_it_reports_why_it_cannot(
+def test_it_reports_why_it_cannot_serve(
     ends: list[tuple[int, int]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -212,7 +212,7 @@ class _Nowhere(asyncio.Transport):
         b"HTTP/1.1 200 OK\r\nx: " + b"x" * 70_000 + b"\r\n\r\n",
     ],
 )
-async def test_what_is_no_http_is_refused_and_its_connection_closed(answer: bytes) -> None:
+async def test_a_response_that_is_not_http_is_refused_and_its_connection_closed(answer: bytes) -> None:
     async with running() as (server, ask):
         server.says(answer)
         with pytest.raises(NotHttp):
@@ -237,7 +237,7 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_whole(answer: bytes) -
             await read(await ask())
 
 
-async def test_a_silent_server_is_left_at_the_moment_that_was_set() -> None:
+async def test_a_silent_server_is_abandoned_at_the_deadline() -> None:
     async with running() as (server, ask):
         server.says(CHUNKED + b"1\r\na\r\n")
         server.says()
@@ -388,7 +388,7 @@ async def test_idle_connections_are_closed_when_their_time_is_over(monkeypatch: 
         assert server.connections == 2
 
 
-async def test_of_idle_connections_only_expired_ones_are_closed_and_never_too_many_kept(
+async def test_expired_idle_connections_are_closed_and_only_a_limited_number_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Idle:

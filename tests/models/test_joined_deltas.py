@@ -61,7 +61,7 @@ def test_deltas_of_one_message_are_one_text() -> None:
         "",
     ],
 )
-def test_deltas_of_which_one_is_different_are_read_one_by_one(odd: str) -> None:
+def test_deltas_are_read_one_by_one_if_one_of_them_is_different(odd: str) -> None:
     reader = WIRES["openai_responses"].reader(streams_tools=False)
     reader.feed(NAME, delta("first "))
     assert reader.text_of([delta("a"), odd, delta("b")]) is None

@@ -231,7 +231,7 @@ async def test_an_answer_that_lists_nothing(tmp_path: Path, answer: object) -> N
         ({"context_length": -1}, None),
     ],
 )
-async def test_the_window_that_a_server_tells(tmp_path: Path, entry: Any, context: int | None) -> None:
+async def test_the_window_that_a_server_reports(tmp_path: Path, entry: Any, context: int | None) -> None:
     full_catalog = catalog(tmp_path, **OPENAI)
     (model,) = await discovery.discover(
         ListingTransport([{"id": "brand-new", **entry}]), full_catalog, "openai"
@@ -239,7 +239,7 @@ async def test_the_window_that_a_server_tells(tmp_path: Path, entry: Any, contex
     assert model.context == (context or full_catalog.lookup("openai/brand-new").context)
 
 
-async def test_a_listing_without_an_end_is_cut(tmp_path: Path) -> None:
+async def test_an_endless_listing_is_cut(tmp_path: Path) -> None:
     answer = [{"id": f"m{number}" + "x" * 300} for number in range(5_001)]
     models = await discovery.discover(ListingTransport(answer), catalog(tmp_path, **OPENAI), "openai")
     assert len(models) == 5_000

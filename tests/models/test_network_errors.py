@@ -39,7 +39,7 @@ PROXIED = Endpoint(ACME, "https://acme.example/v1", KEY, network=Network(proxy=P
         (OSError(f"with {KEY}"), "with [key]"),
     ],
 )
-def test_the_systems_words_are_used_where_it_has_some(error: OSError, reason: str) -> None:
+def test_the_systems_own_message_is_used_if_there_is_one(error: OSError, reason: str) -> None:
     failure = network_errors.as_error(PLAIN, error)
     assert isinstance(failure, ProviderUnavailable)
     assert failure.message == f"Acme cannot be reached at https://acme.example/v1: {reason}"

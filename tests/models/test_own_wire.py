@@ -96,7 +96,7 @@ def test_the_servers_own_name_of_the_model_is_asked() -> None:
     assert request.headers == {}, "no token, no header"
 
 
-def test_the_same_call_has_the_same_key_and_another_one_another() -> None:
+def test_the_same_call_has_the_same_key_and_a_different_call_a_different_one() -> None:
     def key(text: str, call_key: str = "job-1") -> str | None:
         return prepare(Call((Turn("user", text),), key=call_key)).headers.get("idempotency-key")
 

@@ -67,7 +67,7 @@ def usage_of(events: list[Event]) -> tuple[int, int]:
     return last.input, last.output
 
 
-async def test_a_paused_turn_goes_on_as_one_answer(claude: Asker) -> None:
+async def test_a_paused_turn_continues_as_one_answer(claude: Asker) -> None:
     claude.pause(thinking="hm")
     claude.pause("Once more.")
     claude.fake.script(text="Here it is.", sources=[PAGE, OTHER], usage={"input": 30, "output": 7})
@@ -119,7 +119,7 @@ async def test_a_call_after_a_pause_keeps_what_came_before_it(claude: Asker) -> 
     assert kinds == ["server_tool_use", "web_search_tool_result", "text", "tool_use"]
 
 
-async def test_pauses_are_bounded_and_reported(claude: Asker) -> None:
+async def test_pauses_are_limited_and_reported(claude: Asker) -> None:
     claude.pause(times=None)
     events = await claude.ask()
     assert len(claude.fake.calls) == paused_turns.MAX_PAUSES + 1

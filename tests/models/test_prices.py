@@ -37,7 +37,7 @@ def test_every_shipped_model_has_a_price(model: Model) -> None:
     assert prices.per_million(model) is not None
 
 
-def test_a_missing_price_is_none_and_no_error() -> None:
+def test_a_missing_price_is_none_and_not_an_error() -> None:
     assert prices.cost(Model("x", "nobody", "x"), Usage(1, 1)) is None
     assert prices.cost(Model("x", "openai", "no-such-model"), Usage(1, 1)) is None
     assert prices.cost(SHIPPED["gpt-5"], Usage(input=10, cache_read=20)) is None  # impossible counts

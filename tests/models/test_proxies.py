@@ -110,7 +110,7 @@ async def test_a_compressed_answer_is_read_behind_a_proxy() -> None:
 
 
 @pytest.mark.parametrize("through_proxy", [False, True])
-async def test_a_page_in_the_place_of_an_answer_is_named(through_proxy: bool) -> None:
+async def test_a_page_in_place_of_an_answer_is_named(through_proxy: bool) -> None:
     """The answer may be a network's login page, or come from a wrong address."""
     page = RawServer(first=b"<html>Log in</html>", kind="text/html; charset=utf-8")
     async with page, FakeProxy(("127.0.0.1", page.port)) as proxy:
@@ -142,7 +142,7 @@ def authority(tmp_path: Path) -> tuple[Path, ssl.SSLContext]:
     return certificate, context
 
 
-async def test_https_goes_through_a_tunnel_to_whom_this_caller_trusts(
+async def test_https_goes_through_a_tunnel_to_a_server_that_this_caller_trusts(
     authority: tuple[Path, ssl.SSLContext],
 ) -> None:
     certificate, context = authority
@@ -159,7 +159,7 @@ async def test_https_goes_through_a_tunnel_to_whom_this_caller_trusts(
     assert len(server.requests) == 1
 
 
-async def test_https_without_a_proxy_reaches_only_whom_this_caller_trusts(
+async def test_https_without_a_proxy_reaches_only_servers_that_this_caller_trusts(
     authority: tuple[Path, ssl.SSLContext],
 ) -> None:
     certificate, context = authority

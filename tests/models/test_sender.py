@@ -50,7 +50,9 @@ def connection_key(host: str = "x") -> Any:
         (aiohttp.ClientPayloadError(), http1.Disconnected, "ClientPayloadError"),
     ],
 )
-def test_aiohttps_errors_are_ours(error: aiohttp.ClientError, expected: type[OSError], message: str) -> None:
+def test_errors_of_aiohttp_become_ours(
+    error: aiohttp.ClientError, expected: type[OSError], message: str
+) -> None:
     ours = sender._translated(error)
     assert type(ours) is expected
     assert message in str(ours)

@@ -1,4 +1,4 @@
-"""What a provider may send: limits of size and time that hold against streams without an end, and invalid JSON."""
+"""What a provider may send: limits on size and time, which also hold for endless streams, and invalid JSON."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_an_endless_answer_is_cut_at_the_limit_and_says_so(piece: str) -> 
     ],
     ids=["thinking", "arguments"],
 )
-async def test_endless_thinking_or_arguments_are_no_answer(delta: dict[str, Any]) -> None:
+async def test_endless_thinking_or_arguments_are_not_an_answer(delta: dict[str, Any]) -> None:
     async with RawServer(itertools.repeat(event(**delta) * 20)) as server:
         with pytest.raises(UpstreamError, match="without any text of an answer"):
             await ask(server)
@@ -96,7 +96,7 @@ async def test_a_compressed_answer_is_read_and_a_bomb_is_cut() -> None:
         assert len(text_of(await ask(server))) == LIMIT
 
 
-async def test_an_encoding_that_we_do_not_read_is_named() -> None:
+async def test_an_unsupported_encoding_is_named() -> None:
     async with RawServer(first=b"\x8b", head="content-encoding: br\r\n") as server:
         with pytest.raises(UpstreamError, match=r"Acme compressed its answer \(br\)"):
             await ask(server)
@@ -105,7 +105,7 @@ async def test_an_encoding_that_we_do_not_read_is_named() -> None:
             await ask(server)
 
 
-async def test_an_event_without_an_end_is_refused() -> None:
+async def test_an_endless_event_is_refused() -> None:
     for endless in (b"x" * 10_000, b"data: " + b"x" * 1000 + b"\n", b"data\n" * 1000):
         async with RawServer(itertools.repeat(endless), first=b"data: ") as server:
             with pytest.raises(UpstreamError, match="an event of more than"):
@@ -132,7 +132,7 @@ async def test_an_error_whose_body_comes_in_pieces_is_read_whole() -> None:
             await ask(server)
 
 
-async def test_a_list_of_models_has_a_bound() -> None:
+async def test_a_list_of_models_is_limited() -> None:
     async with RawServer(
         itertools.repeat(b'{"a":1},' * 1000), first=b'{"data":[', kind="application/json"
     ) as server:
@@ -198,7 +198,7 @@ async def test_other_tasks_run_while_a_bomb_is_read() -> None:
 # ── invalid JSON ─────────────────────────────────────────────────────────────────────────────────────
 
 DEEP = b'{"a":' * 200_000
-ODD = {
+INVALID_DATA = {
     "deep": DEEP,
     "nan": b'{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":NaN}}',
     "infinite": b'{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":1e999}}',
@@ -230,16 +230,18 @@ async def test_a_page_is_not_quoted() -> None:
         assert "gateway" not in excinfo.value.message
 
 
-@pytest.mark.parametrize("data", ODD.values(), ids=ODD.keys())
-async def test_an_odd_event_is_an_upstream_error_that_names_the_provider(data: bytes) -> None:
+@pytest.mark.parametrize("data", INVALID_DATA.values(), ids=INVALID_DATA.keys())
+async def test_an_invalid_event_is_an_upstream_error_that_names_the_provider(data: bytes) -> None:
     async with RawServer(first=event(content="so far") + b"data: " + data + b"\n\n") as server:
         with pytest.raises(UpstreamError, match="Acme sent an event that cannot be read") as excinfo:
             await ask(server, answer=2**24)
     assert excinfo.value.fields["partial"] == "so far"
 
 
-@pytest.mark.parametrize("data", [DEEP, ODD["nan"], ODD["digits"], ODD["not_utf8"]])
-async def test_an_odd_error_body_or_listing_is_an_upstream_error(data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data", [DEEP, INVALID_DATA["nan"], INVALID_DATA["digits"], INVALID_DATA["not_utf8"]]
+)
+async def test_an_invalid_error_body_or_listing_is_an_upstream_error(data: bytes) -> None:
     async with RawServer(first=data[:60_000], status="400 Bad", kind="application/json") as server:
         with pytest.raises(UpstreamError, match="Acme refused"):
             await ask(server)
@@ -250,7 +252,7 @@ async def test_an_odd_error_body_or_listing_is_an_upstream_error(data: bytes) ->
         await transport.close()
 
 
-def test_odd_arguments_of_a_tool_are_none() -> None:
+def test_invalid_arguments_of_a_tool_count_as_none() -> None:
     for raw in ('{"a":' * 200_000, '{"a": NaN}', "[1]", "", "9" * 5000):
         assert parsed_arguments(raw) == {}
 
@@ -291,7 +293,7 @@ def test_every_form_of_retry_after(headers: dict[str, str], seconds: float | Non
 
 
 @pytest.mark.parametrize("retry_after", ["0", "-1", PAST, "nan", "0.001"])
-async def test_between_two_tries_there_is_always_a_pause(retry_after: str, fake_api: Any) -> None:
+async def test_there_is_always_a_pause_between_two_attempts(retry_after: str, fake_api: Any) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -54,7 +54,7 @@ def test_chat_arguments_are_kept_back_when_calls_need_not_arrive_in_pieces() -> 
     assert events == [ToolUse(ToolCall("c1", "look", {"a": 1}))]
 
 
-def test_chat_calls_that_take_turns_end_once_and_one_that_is_not_whole_is_not_ended_early() -> None:
+def test_interleaved_chat_calls_end_once_and_an_incomplete_one_is_not_ended_early() -> None:
     events = chat_pieces(
         call_piece(0, "[1", id="c1", name="look"),
         call_piece(1, "{}", id="c2", name="find"),
@@ -117,7 +117,7 @@ def test_responses_pass_arguments_on_while_they_arrive(item: Json, name: str, de
     assert responses_events(*payloads, streams_tools=False) == []
 
 
-def test_responses_items_that_are_no_calls_open_none() -> None:
+def test_responses_items_that_are_not_calls_open_none() -> None:
     for item in ({"type": "message", "call_id": "c", "name": "x"}, {"type": "function_call", "name": "x"}):
         assert responses_events({"type": "response.output_item.added", "item": item}) == []
 

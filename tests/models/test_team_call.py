@@ -76,7 +76,7 @@ def test_another_answer_replaces_the_first(second: str) -> None:
         replayed(first, again, may_withdraw=False)
 
 
-def test_a_third_attempt_knows_both() -> None:
+def test_a_third_attempt_skips_what_both_earlier_ones_sent() -> None:
     assert (
         final_text(replayed([Text("one ")], [Text("one "), Text("two ")], [Text("one two three"), END]))
         == "one two three"

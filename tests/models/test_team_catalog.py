@@ -246,7 +246,7 @@ async def test_a_list_for_someone_who_has_logged_in_elsewhere_is_dropped(tmp_pat
     assert team_login.read(tmp_path) is None
 
 
-async def test_closing_ends_a_question_that_is_on_its_way(tmp_path: Path) -> None:
+async def test_closing_cancels_a_request_in_progress(tmp_path: Path) -> None:
     request_began, request_ended = asyncio.Event(), asyncio.Event()
 
     class Hanging:
@@ -271,7 +271,7 @@ def test_a_thread_without_a_loop_leaves_it_to_a_later_call(tmp_path: Path) -> No
     assert server.asked == []
 
 
-async def test_another_program_at_the_address_is_no_counsel(tmp_path: Path) -> None:
+async def test_another_program_at_the_address_is_not_a_counsel_server(tmp_path: Path) -> None:
     login = joined_settings(tmp_path).team
     assert login is not None
     answers: tuple[object, ...] = ({"counsel": "1"}, {"models": []}, {"counsel": "1", "models": {}})

@@ -225,7 +225,7 @@ async def test_a_call_that_is_broken_off_ends_at_the_server_too(
     assert server.cancelled == [server.keys[0]] * 2, "until the server has received it"
 
 
-async def test_a_call_that_goes_on_elsewhere_is_not_ended(
+async def test_a_call_that_continues_elsewhere_is_not_ended(
     server: TeamServer, target: Target, transport: Transport
 ) -> None:
     server.answers = [[*ANSWER[:1], ("wait", None)], [*ANSWER[:1], ("wait", None)]]
@@ -245,7 +245,7 @@ async def test_a_server_that_is_gone_says_that_it_is_unreachable(
     assert len(server.keys) == Limits().attempts
 
 
-async def test_pauses_before_it_is_followed_again_grow(server: TeamServer, target: Target) -> None:
+async def test_pauses_between_reconnections_grow(server: TeamServer, target: Target) -> None:
     pauses: list[float] = []
 
     async def note(seconds: float) -> None:

@@ -45,7 +45,7 @@ def read_entry(name: str, entry: Entry, syntax: Syntax, own: Mapping[str, str]) 
 
 
 def transport_of(entry: Entry) -> str:
-    """By `type`, if its field is present; else stdio by `command`, or streamable HTTP by a bare `url`."""
+    """The transport that `type` names, else stdio for a `command` and streamable HTTP for a bare `url`."""
     kind = entry.get("type") or entry.get("transport")
     transport = None if kind is None else TYPES.get(str(kind), str(kind))
     remote = any(entry.get(key) for key in _URLS)

@@ -16,7 +16,7 @@ from counsel.records import Record
 
 Entry: TypeAlias = Mapping[str, Any]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-ANY_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")  # what fits into a file
+ANY_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]+")  # neither control characters nor lone surrogates
 TRANSPORTS = ("stdio", "http", "sse")
 WaitsFor: TypeAlias = Literal["trust", "approval"]
 

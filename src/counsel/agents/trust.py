@@ -66,7 +66,7 @@ def by_codex(workspace: Workspace, real: Path) -> bool | None:
 
 
 def root_markers(config: Mapping[str, object]) -> list[str]:
-    """What Codex finds a project's root by, in the folders above: `project_root_markers` of its own file."""
+    """The files that mark a project's root for Codex: `project_root_markers` of its own config file."""
     markers = config.get("project_root_markers")
     return [str(name) for name in markers] if isinstance(markers, list) else [".git"]
 

@@ -148,7 +148,7 @@ class Engine:
 
         `token` and `address` are the request's, for the audit log.
         """
-        from counsel.engine.team.people.view import PersonEngine  # which imports this module
+        from counsel.engine.team.people.view import PersonEngine  # imports this module
 
         return PersonEngine(self, person, token, address)
 

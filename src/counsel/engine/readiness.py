@@ -16,7 +16,7 @@ from counsel.lazy_dataclass import dataclass
 from counsel.types import Json
 
 log = logging.getLogger("counsel.engine")
-PATIENCE = 3.0  # seconds for the database to answer
+CHECK_SECONDS = 3.0  # for the database to answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ async def not_ready(store: Store, limit: int, *, draining: bool = False) -> list
     # Retrieves the exception of a check that nothing awaits, so that asyncio does not report it.
     check.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
-        finished, _ = await asyncio.wait({check}, timeout=PATIENCE)
+        finished, _ = await asyncio.wait({check}, timeout=CHECK_SECONDS)
     finally:
         check.cancel()  # not awaited: to cancel, the driver sends another request to the silent server
     if finished:
         return reasons + check.result()
     return [
         *reasons,
-        Reason("database", f"The database did not answer within {PATIENCE:.0f} seconds."),
+        Reason("database", f"The database did not answer within {CHECK_SECONDS:.0f} seconds."),
     ]
 
 

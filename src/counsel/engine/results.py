@@ -59,7 +59,7 @@ def all_failed(failures: Sequence[ModelFailure]) -> CounselError:
     if len(failures) == 1:
         return failures[0].error
     if all(isinstance(failure.error, BudgetExceeded) for failure in failures):
-        error = failures[0].error  # its numbers are the same for all
+        error = failures[0].error  # the numbers are the same for all models
     else:
         messages = "; ".join(failure.brief() for failure in failures)
         error = UpstreamError(

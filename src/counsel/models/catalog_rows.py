@@ -256,7 +256,7 @@ def _model_fields(rows: Rows, table: Table) -> dict[str, Any]:
 
 
 def _effort_fields(rows: Rows, efforts: Any) -> dict[str, object]:
-    """From a preset's name, or a table like a preset."""
+    """The fields of a preset, which is named or written out as a table."""
     if isinstance(efforts, str):
         if efforts not in rows.efforts:
             raise ValueError(f"efforts: unknown preset {efforts!r} (known: {', '.join(rows.efforts)})")

@@ -78,7 +78,7 @@ class Pool:
 
     async def _default_trust(self) -> ssl.SSLContext:
         if self._default is None:
-            context = await asyncio.to_thread(ssl.create_default_context)  # it reads 150 certificates
+            context = await asyncio.to_thread(ssl.create_default_context)  # parses 150 certificates
             context.set_alpn_protocols(["http/1.1"])
             self._default = self._default or context
         return self._default

@@ -29,7 +29,7 @@ from counsel.errors import ProviderUnavailable
 from counsel.models.catalog import Catalog
 from counsel.types import Endpoint
 
-MEGABYTES = 127  # to download: the two wheels on Linux x86-64
+MEGABYTES = 127  # size of the download: the two wheels on Linux x86-64
 DISK_SPACE = 500 * 2**20  # bytes that downloading and unpacking need at most, with a margin
 CONTEXT = 2048
 RETRIES = 2

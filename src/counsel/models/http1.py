@@ -171,7 +171,7 @@ class Response:
 
 
 class Owner(Protocol):
-    """What a connection needs of its pool."""
+    """What a connection needs from its pool."""
 
     buffer: memoryview  # for one read of any of its connections
 

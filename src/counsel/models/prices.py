@@ -83,7 +83,7 @@ class Bound(NamedTuple):
 
 
 def bound(model: Model, tokens: int) -> Bound | None:
-    """For a call with at most this many tokens of input; None if the price is unknown."""
+    """The bound for a call with at most this many tokens of input; None if the price is unknown."""
     input_cost = cost(model, Usage(input=tokens))
     output_cost = cost(model, Usage(input=tokens, output=1_000_000))
     if input_cost is None or output_cost is None:

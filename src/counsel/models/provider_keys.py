@@ -63,7 +63,7 @@ def source(row: ProviderRow, settings: Settings) -> str:
 
 
 def ending(row: ProviderRow, settings: Settings) -> str:
-    """The key's last 4 characters, if it has many more."""
+    """The key's last 4 characters; "" for a key of fewer than 20 characters."""
     name = _key_variable(row, settings)
     key = settings.env[name].strip() if name else ""
     return f"…{key[-4:]}" if len(key) >= 20 else ""

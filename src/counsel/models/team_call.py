@@ -52,7 +52,7 @@ _KEY = "idempotency-key"
 _ENDING = Limits(total=5.0, connect=3.0, first_event=5.0, idle=5.0)
 _ENDING_ATTEMPTS = 4  # the call itself may still be on its way to the server
 _ENDING_PAUSE = 0.25  # seconds
-_PATIENCE = 60.0  # seconds without anything new from the server that has the call
+_SILENT_SECONDS = 60.0  # without anything new from the server that has the call
 _LONGEST_PAUSE = 5.0  # seconds between two of these attempts
 
 
@@ -180,7 +180,7 @@ class _Attempts:
         self.failures += 1
         pause = min(self.calls.backoff * 2 ** min(self.failures - 1, 10), _LONGEST_PAUSE)
         wait = max(pause, failure.retry_after or 0.0)
-        until = min(self.lost_at + _PATIENCE, self.ends, self.call.retry_deadline or self.ends)
+        until = min(self.lost_at + _SILENT_SECONDS, self.ends, self.call.retry_deadline or self.ends)
         return wait if now + wait < until else None
 
     def _notice(self, attempt: int, wait: float, error: CounselError) -> Notice:

@@ -85,7 +85,7 @@ class Transport:
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits, ends: float
     ) -> AsyncGenerator[Event]:
         prepared: Prepared | None = None
-        spent = Usage(cost_usd=0.0)  # by attempts that failed
+        spent = Usage(cost_usd=0.0)  # by failed attempts
         for attempt in range(1, limits.attempts + 1):
             prepared, reservation = await _prepared(call, model, endpoint, prepared)
             for notice in _changed_settings(prepared, model) if attempt == 1 else ():

@@ -127,7 +127,7 @@ class ErrorReport:
     retry_after: float | None = None
     max_tokens: int | None = None
     provided_tokens: int | None = None
-    field: str = ""  # of the request, if the error names one
+    field: str = ""  # of the request, if the error names it
     own: Json | None = None  # an error of a counsel server, as `CounselError.as_dict` makes it
     name: str = ""  # the vendor's name for why it blocked the request
 
@@ -231,7 +231,8 @@ def stated_type(body: object) -> str:
 
 
 def _error_object(body: object) -> object:
-    """What describes the error, mostly an object: of a list (Google, without SSE; Cloudflare's `errors`) the first."""
+    """The part that describes the error, mostly an object; of a list (Google without SSE, Cloudflare's `errors`) the
+    first."""
     if isinstance(body, list) and body and isinstance(body[0], dict):
         body = body[0]
     inner = (body.get("error") or body.get("errors") or body) if isinstance(body, dict) else body

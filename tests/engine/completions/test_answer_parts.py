@@ -89,7 +89,7 @@ def test_ids_that_a_wire_counts_differ_between_answers() -> None:
     assert first.has_calls is True
 
 
-def test_a_namespace_is_told_if_there_is_one() -> None:
+def test_a_namespace_is_reported_if_there_is_one() -> None:
     parts = Parts()
     assert "namespace" not in parts.call(ToolCall("a", "look", {"x": 1}))
     assert parts.call(ToolCall("b", "look", {}, "files"))["namespace"] == "files"
@@ -188,14 +188,14 @@ async def test_text_is_passed_on_as_soon_as_it_cannot_begin_a_sequence() -> None
 # ── what a model cannot take ─────────────────────────────────────────────────────────────────────────
 
 PLAIN = Model("m", "p", "m", tools=False)
-ABLE = Model("m", "p", "m", tools=True, vision=True, web_search=True)
-LOOK = ToolSpec("look", "", {"type": "object"})
-SHOWN = Image("image/png", b"x")
+CAPABLE_MODEL = Model("m", "p", "m", tools=True, vision=True, web_search=True)
+LOOK_TOOL = ToolSpec("look", "", {"type": "object"})
+IMAGE = Image("image/png", b"x")
 FETCHED = Image("image/png", b"", url="https://a/b.png")
 ASKED = CompletionRequest(model="m", turns=(Turn("user", "hi"),))
 
 
-def route(model: Model | None = ABLE, wire: str = "openai_chat") -> Route:
+def route(model: Model | None = CAPABLE_MODEL, wire: str = "openai_chat") -> Route:
     def answer(_: Call) -> Any:
         raise AssertionError
 
@@ -211,7 +211,7 @@ def pictures(*images: Image) -> CompletionRequest:
 
 
 RETURNED = completion_request(
-    turns=(Turn("tool", tool_results=(ToolResult("1", "look", "ok", images=(SHOWN,)),)),)
+    turns=(Turn("tool", tool_results=(ToolResult("1", "look", "ok", images=(IMAGE,)),)),)
 )
 
 
@@ -219,26 +219,26 @@ RETURNED = completion_request(
     ("request_", "route_", "problem"),
     [
         (ASKED, route(PLAIN), ""),
-        (completion_request(tools=(LOOK,)), route(), ""),
-        (completion_request(tools=(LOOK,)), route(PLAIN), "it cannot use tools"),
-        (completion_request(tools=(LOOK,)), route(None), "does not call a client's tools"),
+        (completion_request(tools=(LOOK_TOOL,)), route(), ""),
+        (completion_request(tools=(LOOK_TOOL,)), route(PLAIN), "it cannot use tools"),
+        (completion_request(tools=(LOOK_TOOL,)), route(None), "does not call a client's tools"),
         (completion_request(web_search=True), route(None), "does not call a client's tools"),
         (completion_request(web_search=True), route(), ""),
         (completion_request(web_search=True), route(PLAIN), "it cannot search the web"),
         (completion_request(web_search=True, as_counsel=True), route(PLAIN), ""),
-        (completion_request(web_search=True, tools=(LOOK,)), route(replace(PLAIN, tools=True)), ""),
+        (completion_request(web_search=True, tools=(LOOK_TOOL,)), route(replace(PLAIN, tools=True)), ""),
         (
             completion_request(web_search=True, exact=Exact(native=Native("anthropic", {}))),
             route(PLAIN, "anthropic"),
             "",
         ),
-        (pictures(SHOWN), route(), ""),
-        (pictures(SHOWN), route(PLAIN), "it cannot see images"),
-        (pictures(SHOWN), route(None), "an agent does not take images"),
+        (pictures(IMAGE), route(), ""),
+        (pictures(IMAGE), route(PLAIN), "it cannot see images"),
+        (pictures(IMAGE), route(None), "an agent does not take images"),
         (RETURNED, route(PLAIN), "it cannot see images"),
         (pictures(FETCHED), route(), ""),
         (pictures(FETCHED), route(wire="gemini"), "it does not fetch images from URLs"),
-        (pictures(SHOWN), route(wire="gemini"), ""),
+        (pictures(IMAGE), route(wire="gemini"), ""),
         (completion_request(untranslated=("document",)), route(), "it does not take document"),
         (
             completion_request(untranslated=("document",), exact=Exact(native=Native("anthropic", {}))),
@@ -263,8 +263,8 @@ def test_what_a_model_cannot_take_is_refused(
     assert excinfo.value.fields["model"] == "m"
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
-    request = replace(pictures(SHOWN), tools=(LOOK,), untranslated=("document", "audio"))
+def test_all_problems_are_reported_at_once() -> None:
+    request = replace(pictures(IMAGE), tools=(LOOK_TOOL,), untranslated=("document", "audio"))
     with pytest.raises(InvalidArgument, match="document, audio; it cannot use tools; it cannot see images"):
         compose.check(request, route(PLAIN))
 
@@ -274,7 +274,7 @@ def test_what_auto_looks_for() -> None:
     assert not compose.needs(ASKED).vision
     assert not compose.needs(ASKED).tools
     assert compose.needs(RETURNED).vision
-    assert compose.needs(completion_request(tools=(LOOK,))).tools
+    assert compose.needs(completion_request(tools=(LOOK_TOOL,))).tools
     long = "word " * 1000
     alone = compose.needs(completion_request(turns=(Turn("user", long),))).tokens
     result = Turn("tool", tool_results=(ToolResult("1", "look", long),))
@@ -286,11 +286,11 @@ def test_what_auto_looks_for() -> None:
 def test_the_call_for_a_model() -> None:
     request = completion_request(
         system="s", temperature=0.5, reasoning_effort="high", verbosity="low", web_search=True, max_output=9,
-        tools=(LOOK,), schema={"type": "object"}, output_limit=8, offered=("the tool x",), exact=Exact(top_p=0.5),
+        tools=(LOOK_TOOL,), schema={"type": "object"}, output_limit=8, offered=("the tool x",), exact=Exact(top_p=0.5),
     )  # fmt: skip
     call = compose.compose(request, route())
     assert (call.system, call.max_output, call.output_limit) == ("s", 9, 8)
-    assert (call.tools, call.schema) == ((LOOK,), {"type": "object"})
+    assert (call.tools, call.schema) == ((LOOK_TOOL,), {"type": "object"})
     knobs = call.knobs
     assert (knobs.temperature, knobs.effort, knobs.verbosity, knobs.web_search) == (0.5, "high", "low", True)
     assert call.tokens > 0
@@ -326,7 +326,7 @@ def test_stored_parts_are_read_as_they_were_written() -> None:
     assert tuple(answer_parts.from_json(json.loads(json.dumps(part))) for part in original) == original
 
 
-def test_a_part_of_a_newer_release_is_nobodys() -> None:
+def test_a_part_of_a_newer_release_becomes_an_empty_vendor_part() -> None:
     assert answer_parts.from_json({"type": "video", "frames": 3}) == {
         "type": "vendor",
         "wire": "",

@@ -97,7 +97,7 @@ def test_an_answer_that_a_client_sends_back_has_no_names() -> None:
         assert anonymous.without_authors(theirs, {"gpt-5", "opus"}) == theirs
 
 
-def test_a_turn_of_an_older_release_may_have_left_its_code_open() -> None:
+def test_a_turn_of_an_older_release_may_contain_an_open_code_block() -> None:
     question = QuestionDetails(settings={"models": ["gpt-5", "sonnet"]})
     answer = AnswerDetails(incomplete=Incomplete("cancelled", ("gpt-5", "sonnet"), ()))
     text = "```\nsonnet says\n\n## gpt-5\n\nOne.\n\n## sonnet\n\nTwo."
@@ -109,7 +109,7 @@ def test_a_turn_of_an_older_release_may_have_left_its_code_open() -> None:
     assert message.text == "```\nAnswer B says\n\n## Answer A\n\nOne.\n\n## Answer B\n\nTwo."
 
 
-def test_an_answer_cannot_pretend_to_be_another_ones() -> None:
+def test_an_answer_cannot_pretend_to_be_another() -> None:
     order = {"0": "A", "1": "B", "2": "C"}
     plain = list(anonymous.blocks({"0": "x < y", "1": "mine", "2": "z"}, order, own="1"))
     assert plain == [

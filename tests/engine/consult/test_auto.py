@@ -61,7 +61,7 @@ async def test_a_named_model_that_fails_is_not_replaced(
     assert excinfo.value.fields["continuation_id"].startswith("conv_")
 
 
-async def test_auto_goes_on_when_a_vendor_is_down(
+async def test_auto_continues_when_a_vendor_is_down(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=500, model="gpt-5", times=None)
@@ -69,7 +69,7 @@ async def test_auto_goes_on_when_a_vendor_is_down(
     assert (await ask(engine, sender, model="auto"))["metadata"]["provider"] == "anthropic"
 
 
-async def test_auto_leaves_a_conversations_model_that_cannot_serve_the_next_turn(
+async def test_auto_replaces_a_conversations_model_that_cannot_serve_the_next_turn(
     engine: Engine, caller: Callable[..., Caller], project: Path
 ) -> None:
     Image.new("RGB", (4, 4)).save(project / "p.png")
@@ -147,7 +147,7 @@ async def test_providers_that_cannot_be_reached_are_asked_once_each(
 
 
 @pytest.mark.parametrize("behaviour", [{"status": 500}, {"status": 429, "retry_after": 1}])
-async def test_when_the_patience_is_used_up_every_model_is_asked_once(
+async def test_when_the_retry_time_is_used_up_every_model_is_asked_once(
     engine: Engine,
     caller: Callable[..., Caller],
     fake_api: FakeAPI,
@@ -165,7 +165,7 @@ async def test_when_the_patience_is_used_up_every_model_is_asked_once(
     assert sorted(asked_models) == sorted(models)
 
 
-async def test_retries_stop_when_the_patience_ends() -> None:
+async def test_retries_stop_when_the_retry_time_is_used_up() -> None:
     now = asyncio.get_running_loop().time()
     failure, limits = retries.Retryable(ProviderUnavailable("down"), retry_after=4.0), Limits()
 

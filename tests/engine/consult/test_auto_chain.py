@@ -64,7 +64,7 @@ async def test_a_providers_other_models_are_not_asked_if_they_would_fail_too(
     assert provider_failed(error) == (remaining == ["sonnet"])
 
 
-async def test_a_teams_server_that_fails_takes_all_its_models_along() -> None:
+async def test_a_teams_server_that_fails_rules_out_all_its_models() -> None:
     team = [route("openai", "gpt-5", "counsel"), route("anthropic", "sonnet", "counsel")]
     chain = AutoChain([*team, GEMINI])
     chain.record_failure(team[0], UpstreamError("It broke.", team="counsel.example"))
@@ -149,7 +149,7 @@ async def test_where_all_fail_alike_the_error_is_of_that_kind_with_the_shortest_
     assert (error.usage, error.cost_usd) == (None, None)
 
 
-async def test_a_wait_of_one_of_several_kinds_is_no_wait_for_all() -> None:
+async def test_a_wait_for_one_of_several_failures_is_not_a_wait_for_all() -> None:
     chain = AutoChain([GPT, CLAUDE])
     chain.record_failure(GPT, UpstreamError("It broke."))
     chain.record_failure(CLAUDE, RateLimited("Wait.", retry_after=7.0))

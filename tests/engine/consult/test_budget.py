@@ -86,7 +86,7 @@ async def test_a_call_beyond_the_days_budget_is_refused_with_the_numbers_before_
     assert await state(engine) == (0.006, 0.0)
 
 
-async def test_what_was_reserved_is_the_limit_that_the_vendor_is_sent(
+async def test_the_reservation_is_the_limit_sent_to_the_vendor(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await ask(engine, caller(), model="gpt-5")
@@ -198,7 +198,7 @@ async def test_a_model_without_a_price_is_refused_where_a_budget_applies(
     assert len(fake_api.calls) == 1
 
 
-async def test_models_of_this_machine_cost_nothing(
+async def test_models_on_this_machine_cost_nothing(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, home: Path
 ) -> None:
     (home / "config.toml").write_text(f'[providers.ollama]\nbase_url = "{fake_api.v1}"\n')
@@ -206,7 +206,7 @@ async def test_models_of_this_machine_cost_nothing(
     assert result["metadata"]["cost_usd"] == 0
 
 
-async def test_auto_goes_on_with_a_provider_that_can_be_paid(
+async def test_auto_continues_with_a_provider_that_the_budget_covers(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     env = {"COUNSEL_AUTO_ORDER": "penny,other", "COUNSEL_BUDGET_DAY_OPENAI": "0"}
@@ -322,7 +322,7 @@ async def may_judge(engine: Engine) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_what_another_call_has_just_freed_is_not_refused(
+async def test_money_that_another_call_has_just_freed_is_granted(
     engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two calls are refused because of a dead process; the other one frees its reservations first."""
@@ -354,7 +354,7 @@ def a_request(owner: str) -> ReservationRequest:
     )
 
 
-async def test_before_a_call_is_refused_what_dead_processes_had_reserved_is_freed(
+async def test_reservations_of_dead_processes_are_freed_before_a_call_is_refused(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await engine.store.reserve([a_request(await dead_owner(engine))], 0.0)
@@ -365,7 +365,7 @@ async def test_before_a_call_is_refused_what_dead_processes_had_reserved_is_free
         await ask(engine, caller_, model="penny", prompt="again")
 
 
-async def test_a_report_leaves_out_what_dead_processes_had_reserved(
+async def test_a_report_leaves_out_reservations_of_dead_processes(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     caller_ = caller(COUNSEL_BUDGET_DAY="1")
@@ -413,7 +413,7 @@ async def test_titles_and_summaries_are_paid_from_the_budget_too(
 async def test_a_member_that_never_reserves_does_not_hold_up_the_others(
     engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "PATIENCE", 0.0)
+    monkeypatch.setattr(budget, "ROUND_SECONDS", 0.0)
     job = Job(
         "job", "conversation", Task(tool="consensus", prompt="", text="", models=()), caller(), False, 0.0
     )

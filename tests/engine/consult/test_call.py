@@ -111,7 +111,7 @@ class CallSetup:
         return excinfo.value
 
 
-async def test_an_answer_is_remembered_and_told() -> None:
+async def test_an_answer_is_stored_and_reported() -> None:
     setup = CallSetup()
     setup.events += [UsageReport(Usage(input=3, output=4)), Finished("stop")]
     reply = await setup.ask()
@@ -141,7 +141,7 @@ async def test_the_last_answer_is_written_with_the_jobs_end_or_for_another_proce
     assert setup.store.remembered == [("answer", "so far")]
 
 
-async def test_a_failure_has_all_text_of_the_answer_and_is_charged() -> None:
+async def test_a_failure_keeps_all_text_of_the_answer_and_is_charged() -> None:
     setup = CallSetup()
     failure = await setup.failure(UpstreamError("It broke.", partial="far"))
     assert failure.partial == "so far"
@@ -164,7 +164,7 @@ async def test_a_failure_before_the_first_word_costs_nothing() -> None:
     assert len(setup.store.usage) == 1
 
 
-async def test_a_model_that_takes_too_long_says_what_helps() -> None:
+async def test_the_error_of_a_model_that_takes_too_long_says_what_helps() -> None:
     setup = CallSetup()
     release = asyncio.Event()
 
@@ -196,7 +196,7 @@ async def test_a_cancelled_call_keeps_its_text_and_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("text", ["so far", ""])
-async def test_a_machine_without_descriptors_is_named(text: str) -> None:
+async def test_a_lack_of_file_descriptors_is_named(text: str) -> None:
     setup = CallSetup()
     setup.events = [Text(text)] if text else []
     failure = await setup.failure(OSError(errno.EMFILE, "Too many open files"))
@@ -218,7 +218,7 @@ async def test_an_answer_without_an_end_is_an_internal_error() -> None:
     assert excinfo.value.partial == "so far"
 
 
-async def test_of_a_job_that_continues_an_answer_is_not_asked_for_again() -> None:
+async def test_a_resumed_job_does_not_ask_for_a_stored_answer_again() -> None:
     call: ToolCallPart = {"type": "tool_call", "id": "c", "name": "look", "arguments": {}}
     earlier = Reply(
         text="Three.",
@@ -253,7 +253,7 @@ async def test_each_attempt_that_asks_is_counted_once() -> None:
     assert first.store.attempts == 0
 
 
-async def test_a_teams_server_gets_the_calls_name() -> None:
+async def test_a_teams_server_gets_the_calls_key() -> None:
     plain, laptop = CallSetup(), CallSetup(team=SimpleNamespace(identity="t"))
     for setup in (plain, laptop):
         setup.events += [Finished("stop")]
@@ -307,7 +307,7 @@ async def test_a_sequence_ends_an_answer_of_an_api_that_takes_none() -> None:
         assert reply.text == text
 
 
-async def test_an_answer_in_json_that_cannot_be_used_is_taken_back() -> None:
+async def test_an_unusable_json_answer_is_withdrawn() -> None:
     setup = CallSetup()
     setup.events = [Text('{"answer": "Three"}'), Notice("source", "X"), Finished("stop")]
     step = Step("a", "0", "answer", is_json=True)

@@ -154,7 +154,7 @@ async def test_a_job_that_continues_in_another_process_does_not_ask_it_again(
     await engine.close()
 
 
-async def test_another_process_stops_one_of_ours(
+async def test_another_process_can_stop_one_of_our_models(
     home: Path, engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(vendor="anthropic", hang_after=1)

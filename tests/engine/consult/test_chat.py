@@ -127,7 +127,7 @@ async def test_a_callers_own_name_starts_a_conversation_and_continues_it(
         "consensus_d6a6a5ec69004fd8a4e01fa4f75dfc42",
     ],
 )
-async def test_an_id_of_our_form_that_is_not_there_is_never_a_fresh_start(
+async def test_an_unknown_id_in_our_format_never_starts_a_conversation(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, name: str
 ) -> None:
     with pytest.raises(NotFound):

@@ -72,7 +72,7 @@ async def test_the_same_model_twice_has_two_names(engine: Engine, caller: Callab
     assert [entry["model"] for entry in result["phases"]["initial"]] == ["gpt-5", "gpt-5#2"]
 
 
-async def test_a_failed_model_is_named_first_and_spoils_nothing(
+async def test_a_failed_model_is_named_first_and_affects_no_other(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=401, vendor="anthropic", times=None)
@@ -97,7 +97,7 @@ async def test_an_unknown_model_is_a_failure_of_that_model_alone(
     assert result["refined_responses"] == 2
 
 
-async def test_a_defect_that_one_model_meets_fails_that_model_alone(
+async def test_a_bug_that_one_model_triggers_fails_only_that_model(
     engine: Engine, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def with_output_limit(route: Route, call: Call) -> Call:
@@ -113,7 +113,7 @@ async def test_a_defect_that_one_model_meets_fails_that_model_alone(
     assert result["refined_responses"] == 2
 
 
-async def test_a_single_remaining_answer_is_no_consensus(
+async def test_a_single_remaining_answer_is_not_a_consensus(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     result = await run_consensus(engine, caller(), models=("gpt-5", "nonsense-9"))
@@ -179,7 +179,7 @@ async def test_a_model_that_cannot_refine_keeps_its_first_answer(
     assert "## sonnet" in result["content"]
 
 
-async def test_status_shows_each_models_text_as_it_comes(
+async def test_status_shows_each_models_text_as_it_arrives(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", gate_after=1, vendor="anthropic")
@@ -241,7 +241,7 @@ async def until(events: Any, kind: str) -> AsyncIterator[Any]:
                 return
 
 
-async def test_a_chat_goes_on_with_the_consensus(
+async def test_a_chat_continues_a_consensus(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     from counsel.requests import ChatRequest

@@ -36,7 +36,7 @@ async def test_the_first_of_a_chain_that_can_answer_does(
     assert "passed_over" not in result["metadata"]
 
 
-async def test_a_chain_goes_on_after_a_failure_and_says_who_was_passed_over(
+async def test_a_chain_continues_after_a_failure_and_says_which_models_were_passed_over(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     fake_api.script(status=401, vendor="anthropic", times=None)
@@ -61,7 +61,7 @@ async def test_an_unknown_name_in_a_chain_is_refused_before_anything_is_sent(
     assert not fake_api.calls
 
 
-async def test_a_chain_of_which_none_can_be_asked_says_what_is_missing(
+async def test_a_chain_in_which_no_model_can_be_asked_says_what_is_missing(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, project: Path
 ) -> None:
     caller_ = without_key(caller(), project, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
@@ -98,7 +98,7 @@ async def test_auto_and_local_end_a_chain(
     assert result["metadata"]["passed_over"][0]["model"] == "gpt-5"
 
 
-async def test_a_chain_goes_on_when_a_budget_is_used_up(
+async def test_a_chain_continues_when_a_budget_is_used_up(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     result = await ask(engine, caller(COUNSEL_BUDGET_DAY_OPENAI="0"), model="gpt-5, sonnet")

@@ -95,7 +95,7 @@ class Answer:
         ([ToolInput("c", "look", "x" * 8)], (40, 2)),
     ],
 )
-def test_what_was_not_reported_is_estimated(events: list[object], tokens: tuple[int, int]) -> None:
+def test_unreported_usage_is_estimated(events: list[object], tokens: tuple[int, int]) -> None:
     used = Answer().feed(*events).spent()
     assert (used.input, used.output) == tokens
     assert used.estimated == bool(events)
@@ -124,7 +124,7 @@ def test_the_input_of_a_call_that_was_not_counted_is_estimated() -> None:
     assert 100 <= used.input <= 120
 
 
-def test_a_finished_answer_has_what_was_reported() -> None:
+def test_a_finished_answer_has_the_reported_usage() -> None:
     answer = Answer().feed(
         UsageReport(Usage(input=7, output=3)), Text("x" * 8), Finished("stop", "gpt-5-2026", session="s")
     )
@@ -187,7 +187,7 @@ def test_withdrawn_text_makes_room_and_followers_learn_why() -> None:
     assert not answer.is_full()
 
 
-def test_json_is_shown_without_its_form_and_kept_with_it() -> None:
+def test_json_is_shown_as_plain_text_and_kept_as_json() -> None:
     answer = Answer(is_json=True).feed(Text('{"answer": "Th'), Text('ree", "confidence": 1}'))
     assert answer.fold.buffer.text() == '{"answer": "Three", "confidence": 1}'
     assert answer.text.startswith("Three")
@@ -228,7 +228,7 @@ def test_thinking_alone_can_be_continued_by_another_answer() -> None:
     assert answer.feed(ToolInput("c1", "look", "")).live.slots["0"].is_read
 
 
-def test_a_character_of_arguments_is_whole_for_followers() -> None:
+def test_followers_get_whole_characters_of_arguments() -> None:
     answer = Answer(tool="completion")
     answer.feed(
         ToolInput("c1", "look", '"\ud83d'), ToolInput("c2", "look", "é"), ToolInput("c1", "look", '\ude00"')
@@ -263,7 +263,7 @@ def test_settings_that_were_left_out_are_named_once_if_somebody_asked_for_them()
     assert reply.notices == ()
 
 
-def test_a_retry_is_something_that_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_retry_is_shown_as_a_wait(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "counsel.calls")
     answer = Answer().feed(
         Notice("retry", "Attempt 2 of 3", {"attempt": 2, "wait": 5.0, "reason": "rate limit"})
@@ -292,7 +292,7 @@ def test_a_notice_to_a_completion_names_its_setting() -> None:
     assert "setting" not in event.data
 
 
-def test_notices_and_tools_are_bounded_and_the_last_word_is_kept() -> None:
+def test_notices_and_tools_are_limited_and_the_last_one_is_kept() -> None:
     answer = Answer().feed(*(Notice("source", str(number)) for number in range(MOST_NOTICES + 5)))
     answer.feed(*(ToolRan("files_read", "files", "read", 3, ok=True) for _ in range(MOST_TOOLS + 5)))
     answer.fold.cut_off()

@@ -1,4 +1,4 @@
-"""The judge of a consensus: not a member, reads answers without names, never spoils the result. Rounds on request."""
+"""The judge of a consensus is not a member, reads answers without names, and cannot fail the job. Rounds on request."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_without_contradictions_there_is_no_second_round(
 
 
 @pytest.mark.parametrize("refine", ["always", "disagreement", "never"])
-async def test_one_answer_of_several_models_is_not_judged(
+async def test_a_single_answer_is_not_judged(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, refine: str
 ) -> None:
     judged(fake_api, verdict())
@@ -118,7 +118,7 @@ async def test_by_default_the_judge_reads_the_refined_answers(
         ({"hang_after": 1}, "TIMEOUT", 1),
     ],
 )
-async def test_a_judge_that_fails_spoils_nothing(
+async def test_a_judge_that_fails_leaves_the_answers_intact(
     engine: Engine,
     caller: Callable[..., Caller],
     fake_api: FakeAPI,
@@ -156,7 +156,7 @@ async def test_an_answer_that_does_not_match_is_sent_back_once(
 
 
 @pytest.mark.parametrize("name", ["judge", JUDGE])
-async def test_a_judge_that_is_cancelled_spoils_nothing(
+async def test_a_judge_that_is_cancelled_leaves_the_answers_intact(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, name: str
 ) -> None:
     fake_api.script(hang_after=1, model="deepseek", times=None)
@@ -198,7 +198,7 @@ async def test_a_judge_that_is_cancelled_spoils_nothing(
         ({"choices": ("a", " ")}, InvalidArgument, "choices[1] must not be empty"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_before_anything_is_sent(
+async def test_an_impossible_request_is_refused_before_anything_is_sent(
     engine: Engine,
     caller: Callable[..., Caller],
     fake_api: FakeAPI,
@@ -225,7 +225,7 @@ async def test_an_automatic_judge_is_of_a_vendor_that_is_not_on_the_panel(
         assert engine.router.route(name, caller()).provider not in vendors
 
 
-async def test_an_automatic_judge_is_another_model_where_there_is_one_vendor_only(
+async def test_an_automatic_judge_is_another_model_if_there_is_only_one_vendor(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     no_keys = dict.fromkeys(("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY"), "")

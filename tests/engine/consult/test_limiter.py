@@ -58,7 +58,7 @@ async def test_a_busy_caller_does_not_keep_another_waiting_behind_its_queue() ->
     assert calls.order.index("other") <= 4
 
 
-async def test_one_provider_full_does_not_block_another() -> None:
+async def test_a_full_provider_does_not_block_another() -> None:
     calls = Calls()
     tasks = [asyncio.create_task(calls.call(caller("a"), "full")) for _ in range(3)]
     await settle()
@@ -108,7 +108,7 @@ async def test_a_call_that_leaves_the_queue_leaves_nothing_behind() -> None:
     assert calls.limiter.full(caller("a", share=1), "p") == ""
 
 
-async def test_a_place_that_came_with_the_cancel_goes_to_the_next() -> None:
+async def test_a_slot_granted_to_a_cancelled_call_goes_to_the_next() -> None:
     calls = Calls()
     calls.leave.set()
     async with calls.limiter.slot(caller("a", share=1), "p"):

@@ -25,7 +25,7 @@ async def test_no_limit_is_sent_unless_one_was_set(
     assert field not in request.body
 
 
-async def test_anthropic_gets_the_models_own(fake_api: FakeAPI, tmp_path: Path) -> None:
+async def test_anthropic_gets_the_models_own_limit(fake_api: FakeAPI, tmp_path: Path) -> None:
     env = {"COUNSEL_HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": fake_api.url}
     async with Counsel(env=env, cwd=tmp_path) as counsel:
         await counsel.ask("hello", model="opus-4.1")

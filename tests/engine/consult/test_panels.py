@@ -118,7 +118,7 @@ async def test_a_panel_that_cannot_be_asked_is_refused_before_anything_is_sent(
     ],
     ids=["chat", "chain", "judge"],
 )
-async def test_where_one_model_is_needed_a_panel_is_refused_as_one(
+async def test_a_panel_is_refused_where_one_model_is_needed(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, request_: ChatRequest | ConsensusRequest
 ) -> None:
     with pytest.raises(ModelNotFound, match=r"^@duo is a panel, and one model is needed here\."):

@@ -45,7 +45,9 @@ async def test_an_agent_may_ask_the_model_of_its_maker(engine: Engine, caller: C
     assert answer["metadata"]["provider"] == "anthropic"
 
 
-async def test_agents_that_ask_each_other_end(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_a_loop_of_agents_that_ask_each_other_ends(
+    engine: Engine, caller: Callable[..., Caller]
+) -> None:
     sender = replace(caller(), agent="codex", chain=("claude", "codex"))
     with pytest.raises(SelfConsultation, match="Claude Code → Codex → Claude Code") as excinfo:
         await ask(engine, sender, "claude")

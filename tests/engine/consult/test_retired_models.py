@@ -27,13 +27,13 @@ async def test_the_successor_of_a_retired_model_answers_with_a_notice(
     assert "no longer offers gemini-3-pro-preview; gemini-3.1-pro-preview was asked" in repr(answer.metadata)
 
 
-async def test_a_model_that_is_there_is_asked_itself(counsel: Counsel) -> None:
+async def test_an_available_model_is_not_replaced_by_its_successor(counsel: Counsel) -> None:
     answer = await counsel.ask("hello", model="pro")
     assert answer.text == "gemini-3-pro-preview says: hello"
     assert "no longer" not in repr(answer.metadata)
 
 
-async def test_auto_goes_on_when_the_account_lacks_a_model(counsel: Counsel, fake_api: FakeAPI) -> None:
+async def test_auto_continues_when_the_account_lacks_a_model(counsel: Counsel, fake_api: FakeAPI) -> None:
     fake_api.script(error="not_found", model="gpt-6.1-sol", times=None)
     answer = await counsel.ask("hello")
     assert answer.model == "gemini-4-argon"

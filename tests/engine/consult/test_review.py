@@ -151,7 +151,7 @@ def _ours(prompt: str) -> str:
     return re.sub(r"(?:gpt-5|claude[\w-]+|gemini[\w.-]+) says", "", prompt)
 
 
-async def test_a_member_that_fails_is_named_and_spoils_nothing(
+async def test_a_member_that_fails_is_named_and_affects_no_other(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     fake_api.script(vendor="anthropic", status=401, times=None)
@@ -224,7 +224,7 @@ async def test_a_single_reviewer_has_nobody_to_check_its_findings(
     assert {finding.status for finding in result.findings} == {"unchecked"}
 
 
-async def test_an_answer_that_is_no_json_is_asked_for_once_more_and_then_a_failure(
+async def test_an_answer_without_json_is_requested_once_more_and_then_a_failure(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     fake_api.script(
@@ -254,7 +254,7 @@ async def test_a_small_window_gets_less_context_then_fewer_files_and_the_result_
     assert "Not sent to o3, for lack of space: big.py." in result.content
 
 
-async def test_a_secret_in_a_diff_is_taken_out_whoever_made_the_diff(
+async def test_a_secret_in_a_diff_is_left_out_whoever_made_the_diff(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -299,7 +299,7 @@ async def test_a_secret_elsewhere_in_a_changed_file_keeps_it_from_being_sent(
     assert "aB3dE5" not in json.dumps([request.body for request in fake_api.log.requests])
 
 
-async def test_one_member_can_be_stopped_and_the_others_go_on(
+async def test_one_member_can_be_stopped_and_the_others_continue(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI, repository: Path
 ) -> None:
     fake_api.script(vendor="anthropic", gate="never", times=None)

@@ -146,7 +146,7 @@ def test_the_function_around_a_change_is_shown(code: str, first: str, last: str,
     assert diff.parse(excerpt.unified()) == [excerpt]
 
 
-def test_of_a_long_function_only_the_first_line_is_shown() -> None:
+def test_only_the_first_line_of_a_long_function_is_shown() -> None:
     body = [f"     line({number})" for number in range(functions.LONGEST)]
     lines = (" def long():", *body[:100], "+    new()", *body[100:])
     excerpt = FileDiff(path="a.py", hunks=(Hunk(1, 1, lines),)).narrowed(1, whole_functions=True)
@@ -162,7 +162,7 @@ def test_of_a_long_function_only_the_first_line_is_shown() -> None:
         ("-def gone():", "-    pass", " x = 1"),
     ],
 )
-def test_what_is_no_function_adds_nothing(lines: tuple[str, ...]) -> None:
+def test_text_that_is_not_a_function_adds_nothing(lines: tuple[str, ...]) -> None:
     assert functions.around_changes(lines) <= {at for at, line in enumerate(lines) if line[0] != " "}
 
 

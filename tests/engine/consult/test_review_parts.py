@@ -74,7 +74,7 @@ def test_other_forms_of_diffs() -> None:
     assert diff.parse(diff.write(files[3:])) == files[3:]
 
 
-def test_a_combined_diff_of_a_merge_is_known_as_one() -> None:
+def test_a_combined_diff_of_a_merge_is_recognised() -> None:
     combined_diff = (
         "diff --cc x.py\nindex 1,2..3\n--- a/x.py\n+++ b/x.py\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n -b\n++c\n"
     )
@@ -95,7 +95,7 @@ def test_a_file_whose_mode_alone_was_changed_has_its_name_in_the_first_line(name
     assert (file.path, file.status, file.hunks) == (path, "modified", ())
 
 
-def test_a_header_with_two_names_and_no_rename_is_no_file() -> None:
+def test_a_header_with_two_names_and_no_rename_is_not_a_file() -> None:
     assert diff.parse("diff --git a/one.sh b/two.sh\nold mode 100644\nnew mode 100755\n") == []
 
 
@@ -105,7 +105,7 @@ def test_a_text_that_breaks_off_between_the_two_names_of_a_file_has_no_such_file
     assert (file.path, file.hunks) == ("y.sh", ())
 
 
-def test_a_file_that_is_gone_and_one_that_was_empty() -> None:
+def test_a_deleted_file_and_an_empty_one() -> None:
     deleted_file, empty = diff.parse(
         "diff --git a/x b/x\ndeleted file mode 100644\n--- a/x\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n"
         "diff --git a/y b/y\nnew file mode 100644\n"
@@ -159,7 +159,7 @@ def test_equal_findings_are_near_and_similar(
     assert len(groups) == (1 if same else 2)
 
 
-def test_two_findings_of_one_member_are_never_one() -> None:
+def test_two_findings_of_one_member_are_never_merged() -> None:
     first, second = raw_finding(0), raw_finding(0, line=14, end_line=14, reason="Another statement.")
     groups = findings.merge([[first, second], [raw_finding(1)]])
     assert [len(group) for group in groups] == [2, 1]
@@ -169,10 +169,10 @@ def test_each_finding_is_checked_by_one_member_that_did_not_make_it_and_the_work
     groups = [[raw_finding(0, line=line, end_line=line)] for line in range(10, 200, 20)] + [
         [raw_finding(0), raw_finding(1), raw_finding(2)]
     ]
-    duties = findings.assign(groups, ["0", "1", "2"])
-    assert sorted(at for duty in duties.values() for at in duty) == list(range(len(groups) - 1))
-    assert "0" not in duties
-    assert abs(len(duties["1"]) - len(duties["2"])) <= 1
+    assignments = findings.assign(groups, ["0", "1", "2"])
+    assert sorted(at for indices in assignments.values() for at in indices) == list(range(len(groups) - 1))
+    assert "0" not in assignments
+    assert abs(len(assignments["1"]) - len(assignments["2"])) <= 1
     assert findings.assign(groups, ["0"]) == {}
 
 

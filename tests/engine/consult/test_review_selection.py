@@ -91,7 +91,7 @@ def test_files_outside_the_allowed_folders_are_left_out(sender: Caller, tmp_path
 # ── fitting ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_context_goes_first_and_then_the_largest_files() -> None:
+def test_context_is_cut_before_the_largest_files_are_left_out() -> None:
     around = tuple(f" {n}" for n in range(40))
     large = changed_file("large.py", *around, "+new", *around)
     small, tiny = changed_file("small.py", " 1", "+new", " 2"), changed_file("tiny.py")
@@ -150,7 +150,7 @@ def test_a_change_without_lines_of_its_own_is_read() -> None:
     assert file.path == "run me"
 
 
-def test_a_hunk_ends_where_its_numbers_say() -> None:
+def test_a_hunk_ends_where_its_header_says() -> None:
     text = (
         "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n"
         "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-d\n+e\n"

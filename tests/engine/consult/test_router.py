@@ -44,7 +44,7 @@ async def test_catalogs_of_many_callers_are_dropped_the_oldest_first(
     assert router.catalog(callers[0]) is not first
 
 
-async def test_routes_are_kept_and_bounded(
+async def test_routes_are_cached_up_to_a_limit(
     router: Router, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routes, "_MOST", 2)

@@ -29,7 +29,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-def test_what_is_no_schema_is_refused_with_its_place() -> None:
+def test_an_invalid_schema_is_refused_with_its_location() -> None:
     structured.check_schema(LIST)
     with pytest.raises(InvalidArgument, match=r"\$\.properties\.a\.type") as excinfo:
         structured.check_schema({"properties": {"a": {"type": "text"}}})
@@ -48,7 +48,7 @@ def test_what_is_no_schema_is_refused_with_its_place() -> None:
         ("So: ```json\n{}\n```", "So: ```json\n{}\n```"),
     ],
 )
-def test_a_fence_around_an_answer_is_taken_off(answer: str, text: str) -> None:
+def test_a_fence_around_an_answer_is_removed(answer: str, text: str) -> None:
     assert structured.without_fence(answer) == text
 
 
@@ -80,7 +80,7 @@ async def test_patterns_are_checked_in_a_process_of_their_own() -> None:
     assert wrong == Mismatch("$.id", "'A1' does not match '^[a-z]+$'")
 
 
-async def test_a_value_named_like_a_keyword_is_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_value_named_like_a_keyword_is_not_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_process(*_: object) -> None:
         raise AssertionError("there is no pattern")
 
@@ -90,7 +90,7 @@ async def test_a_value_named_like_a_keyword_is_no_pattern(monkeypatch: pytest.Mo
         await structured.check_answer("{}", {"properties": {"a": [{"pattern": "x"}]}})
 
 
-async def test_a_check_that_does_not_end_is_ended_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_check_that_takes_too_long_is_stopped_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structured, "_SECONDS", 0.001)
     with pytest.raises(SchemaMismatch, match="this takes too much time or memory") as excinfo:
         await structured.check_answer('{"id": "ab"}', PATTERN)
@@ -100,7 +100,7 @@ async def test_a_check_that_does_not_end_is_ended_and_says_so(monkeypatch: pytes
         await structured.check_answer('{"id": "ab"}', PATTERN)
 
 
-def test_where_and_why_in_short() -> None:
+def test_a_mismatch_is_reported_with_its_path_and_a_short_reason() -> None:
     assert schema_worker.path(["items", 2, "name"]) == "$.items[2].name"
     assert schema_worker.short(" a\n  b ") == "a b"
     assert schema_worker.short("x" * 300) == "x" * 300
@@ -130,7 +130,7 @@ print("", *resource.getrlimit(resource.RLIMIT_CPU), *resource.getrlimit(resource
 
 
 @pytest.mark.parametrize(("hard", "seconds"), [("", schema_worker.SECONDS), ("3", 3)])
-def test_the_process_that_checks_is_limited_and_never_beyond_its_own_limits(hard: str, seconds: int) -> None:
+def test_the_checking_process_lowers_its_limits_and_never_raises_them(hard: str, seconds: int) -> None:
     folder = str(Path(schema_worker.__file__).parent)
     process = subprocess.run(
         [sys.executable, "-I", "-c", _LIMITS, folder, hard],

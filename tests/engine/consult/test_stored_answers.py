@@ -122,8 +122,8 @@ async def test_a_wait_after_the_end_returns_what_the_disk_does_not_have(
     export = (await engine.wait(await ended(engine, sender, export=str(sender.cwd / "out")))).to_json()
     assert export["export"].startswith(str(sender.cwd / "out"))
     async with full_disk(engine):
-        unkept = (await engine.wait(await ended(engine, sender, prompt="x" * 200_000))).to_json()
-        assert "could not be stored" in unkept["metadata"]["warnings"][0]
+        unstored_reply = (await engine.wait(await ended(engine, sender, prompt="x" * 200_000))).to_json()
+        assert "could not be stored" in unstored_reply["metadata"]["warnings"][0]
         fake_api.script(status=401)
         failed_job = await ended(engine, sender, prompt="x" * 200_000)
         with pytest.raises(AuthenticationFailed):
@@ -187,7 +187,7 @@ async def test_status_sums_up_the_text_so_far(
     await engine.wait(job)
 
 
-async def test_a_call_keeps_its_id_when_the_crash_came_before_the_disk(
+async def test_a_call_keeps_its_id_when_the_crash_came_before_the_write(
     engine: Engine, caller: Callable[..., Caller], home: Path
 ) -> None:
     """A job's id that a client has must be valid in the next engine to which it sends its key."""

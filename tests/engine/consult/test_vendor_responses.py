@@ -64,7 +64,7 @@ async def test_no_shape_fails_silently(engine: Engine, caller: Any, fake_api: Fa
 # ── another model answers ──
 
 
-async def test_auto_goes_on_and_the_job_costs_what_both_cost(
+async def test_auto_continues_and_the_job_costs_what_both_cost(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
     play(fake_api, "anthropic-refusal_midway", vendor="anthropic")
@@ -81,7 +81,7 @@ async def test_auto_goes_on_and_the_job_costs_what_both_cost(
 @pytest.mark.parametrize(
     ("shape", "model"), [("anthropic-blocked_output", "sonnet"), ("openai_chat-xai_block", "deepseek")]
 )
-async def test_a_block_that_comes_as_an_error_is_one_and_another_model_answers(
+async def test_a_block_reported_as_an_error_counts_as_one_and_another_model_answers(
     engine: Engine, caller: Any, fake_api: FakeAPI, shape: str, model: str
 ) -> None:
     play(fake_api, shape, model=model)
@@ -120,7 +120,9 @@ async def test_a_consensus_lists_refused_and_empty_answers_as_failed(
     )
 
 
-async def test_a_consensus_of_nothing_is_no_consensus(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
+async def test_a_consensus_without_answers_is_not_a_consensus(
+    engine: Engine, caller: Any, fake_api: FakeAPI
+) -> None:
     fake_api.script(text=" ", times=None)
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet"))
     with pytest.raises(CounselError) as excinfo:
@@ -180,7 +182,7 @@ async def test_a_job_shows_what_came_before_the_refusal(
 # ── costs of failed attempts ──
 
 
-async def test_a_try_that_broke_and_was_repeated_is_paid_for_twice(
+async def test_an_attempt_that_broke_off_and_was_repeated_is_paid_for_twice(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
     start_event = (
@@ -194,7 +196,7 @@ async def test_a_try_that_broke_and_was_repeated_is_paid_for_twice(
     assert "estimated" not in answer["metadata"]["usage"]
 
 
-async def test_where_nothing_was_reported_it_is_estimated_and_marked(
+async def test_unreported_usage_is_estimated_and_marked(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
     first_event = '{"type":"response.created","response":{"id":"resp_1","object":"response.created"}}'
@@ -206,7 +208,7 @@ async def test_where_nothing_was_reported_it_is_estimated_and_marked(
     assert 8000 < answer["metadata"]["usage"]["input_tokens"] < 12_000
 
 
-async def test_an_answer_without_usage_is_estimated_after_a_try_that_broke(
+async def test_an_answer_without_usage_is_estimated_after_a_failed_attempt(
     engine: Engine, caller: Any, fake_api: FakeAPI
 ) -> None:
     start_event = '{"id":"1","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":1}}'
@@ -248,7 +250,7 @@ async def test_an_invisible_answer_is_an_empty_one(engine: Engine, caller: Any) 
     assert excinfo.value.partial is None
 
 
-async def test_white_space_before_a_break_is_no_partial_answer(engine: Engine, caller: Any) -> None:
+async def test_white_space_before_a_break_is_not_a_partial_answer(engine: Engine, caller: Any) -> None:
     job = ChatRequest(prompt=f"Where? {marked(text='  Berlin', deltas=4, cut_after=1)}", model="gpt-5.1")
     with pytest.raises(CounselError) as excinfo:
         await engine.wait(await engine.submit(job, caller(COUNSEL_MAX_ATTEMPTS="1")))
@@ -269,7 +271,7 @@ async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(
     assert result["metadata"]["cost_usd"] > late["cost_usd"] > 0
 
 
-async def test_a_refusal_is_no_title(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
+async def test_a_refusal_is_not_a_title(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
     fake_api.script(text="I must not", finish="filtered", model="nano", times=None)
     sender = caller(ENABLE_RESPONSE_SUMMARIZATION="true", SUMMARIZATION_MODEL="gpt-5-nano")
     answer = await ask(engine, sender, "gpt-5.1")

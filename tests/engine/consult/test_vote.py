@@ -26,7 +26,7 @@ TWO_TO_ONE = {
 }
 
 
-async def test_votes_are_counted_and_the_minority_has_its_case(
+async def test_votes_are_counted_and_dissent_is_listed(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     say(fake_api, TWO_TO_ONE)
@@ -66,7 +66,7 @@ async def test_the_failure_of_all_says_what_their_calls_cost(
     assert excinfo.value.fields["usage"]["output_tokens"] > 0
 
 
-async def test_one_that_answers_outside_the_choices_is_asked_once_more_then_failed(
+async def test_a_model_that_answers_outside_the_choices_is_asked_once_more_and_then_fails(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     say(fake_api, TWO_TO_ONE | {"sonnet": picks("Neither")})
@@ -106,7 +106,7 @@ async def test_followers_read_reasons_and_not_json(
     assert [late.of(slot).text() for slot in ("0", "1", "2")] == answers
 
 
-async def test_one_that_corrects_itself_has_its_vote(
+async def test_a_model_that_corrects_itself_has_a_vote(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="Tabs, I think.", model="claude", times=1)
@@ -143,7 +143,7 @@ def test_a_tie_has_no_winner(cast: str, majority: str | None, tied: list[str], a
         (TWO_TO_ONE, 6, 2, "agreement"),
     ],
 )
-async def test_on_disagreement_they_vote_again(
+async def test_models_vote_again_on_disagreement(
     engine: Engine,
     caller: Callable[..., Caller],
     fake_api: FakeAPI,
@@ -200,8 +200,8 @@ async def test_a_judge_is_told_to_choose_where_there_are_choices(
     judged(fake_api, verdict(choice="Tabs") if choices else verdict())
     say(fake_api, TWO_TO_ONE)
     await hold(engine, caller(), choices=choices, refine="never", judge=JUDGE)
-    told = "- choice: the one of the choices that you recommend" in str(fake_api.calls[-1].body)
-    assert told == bool(choices)
+    is_told = "- choice: the one of the choices that you recommend" in str(fake_api.calls[-1].body)
+    assert is_told == bool(choices)
 
 
 async def test_the_order_of_the_choices_differs_by_model(

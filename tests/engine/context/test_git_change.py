@@ -59,7 +59,7 @@ def test_a_base_is_where_the_branches_parted(project: Path) -> None:
     assert change.note == "Uncommitted changes are not included."
 
 
-def test_what_is_staged_and_what_git_does_not_know(project: Path) -> None:
+def test_staged_changes_and_untracked_files(project: Path) -> None:
     git(project, "add", "tokens.py")
     (project / "new.py").write_text("x\n")
     (project / ".gitignore").write_text("*.log\n")
@@ -131,7 +131,7 @@ def test_a_shallow_clone_says_what_is_missing(project: Path, tmp_path: Path) -> 
     assert "fetch-depth" in str(excinfo.value.hint)
 
 
-def test_what_is_no_repository_or_no_commit(tmp_path: Path, project: Path) -> None:
+def test_a_folder_without_a_repository_and_a_name_without_a_commit(tmp_path: Path, project: Path) -> None:
     with pytest.raises(NotFound, match="not in a git repository"):
         git_change.collect(tmp_path, ENV)
     for name in ("--output=x", "nope", "HEAD~99", "a\nb"):

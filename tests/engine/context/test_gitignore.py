@@ -69,7 +69,7 @@ def test_rules_of_folders_above_the_repository_and_the_user_apply(tmp_path: Path
     assert ignored == [True, True, True, False]
 
 
-def test_a_gitignore_that_is_no_file_has_no_rules(tmp_path: Path) -> None:
+def test_a_gitignore_that_is_not_a_file_has_no_rules(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".gitignore")
     assert gitignore.of(tmp_path) == []
     (tmp_path / "a").mkdir()
@@ -94,7 +94,7 @@ def test_a_pattern_with_thousands_of_parts_is_refused(tmp_path: Path) -> None:
         expand.folder(tmp_path / "none", [])
 
 
-def test_a_folder_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expand, "MOST_ENTRIES", 3)
     for name in "abcd":
         (tmp_path / name).touch()

@@ -127,7 +127,7 @@ def test_the_same_image_is_sent_once_and_named_in_the_sources(caller: Callable[.
         (url(b"\x89PNG\r\n\x1a\n" + b"junk" * 9), "damaged"),
     ],
 )
-def test_what_is_no_image_is_refused(caller: Callable[..., Caller], value: Any, words: Any) -> None:
+def test_files_that_are_not_images_are_refused(caller: Callable[..., Caller], value: Any, words: Any) -> None:
     with pytest.raises(InvalidArgument, match=words) as excinfo:
         see(caller(), value)
     assert excinfo.value.hint
@@ -138,7 +138,7 @@ def test_what_is_no_image_is_refused(caller: Callable[..., Caller], value: Any, 
 @hypothesis_settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_no_damage_leads_to_anything_but_a_refusal(
+def test_every_damaged_image_is_refused(
     caller: Callable[..., Caller], form: str, data: st.DataObject
 ) -> None:
     original = bytearray(make_image(form, (20, 20)))
@@ -232,7 +232,7 @@ def test_a_type_that_the_vendor_does_not_take_becomes_png(vendor: str, form: str
     assert result.media_type == "image/png"
 
 
-def test_transparency_is_kept_in_png_and_white_in_jpeg() -> None:
+def test_transparency_is_kept_in_png_and_becomes_white_in_jpeg() -> None:
     image = Image("image/png", make_image(size=(300, 300), mode="RGBA"))
     clear = io.BytesIO()
     Pillow.new("RGBA", (300, 300), (0, 0, 0, 0)).save(clear, "PNG")

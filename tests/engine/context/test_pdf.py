@@ -74,7 +74,7 @@ def test_a_range_counts_pages(tmp_path: Path) -> None:
         prompt(tmp_path, "a.pdf{9:}", data)
 
 
-def test_a_pdf_is_known_by_its_content(tmp_path: Path) -> None:
+def test_a_pdf_is_recognised_by_its_content(tmp_path: Path) -> None:
     assert "p1| Hello" in prompt(tmp_path, "report", document([words("Hello")]))
     assert "1| not a PDF" in prompt(tmp_path, "b.pdf", b"not a PDF")
 

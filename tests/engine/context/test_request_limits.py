@@ -25,7 +25,7 @@ def texts(project: Path) -> tuple[str, str]:
     return str(project / "a.txt"), str(project / "b.txt")
 
 
-def test_files_may_fill_the_limit_together_and_not_pass_it(
+def test_files_may_fill_the_limit_together_but_not_exceed_it(
     caller: Callable[..., Caller], texts: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = build.build(question(*texts), caller())
@@ -105,7 +105,7 @@ def test_a_key_is_found_inside_base64_up_to_three_times(times: int, is_key: bool
     assert secret_content.encoded_key(f"data:\n  {wrapped}\n") is is_key
 
 
-def test_base64_that_is_no_image_is_refused_and_named(caller: Callable[..., Caller]) -> None:
+def test_base64_that_is_not_an_image_is_refused_and_named(caller: Callable[..., Caller]) -> None:
     value = base64.b64encode(b"no picture at all, and longer than any path may be. " * 200).decode()
     with pytest.raises(InvalidArgument, match=r"image 1 \(base64\) is neither a file that exists nor a PNG"):
         build.build(question(images=(value,)), caller())

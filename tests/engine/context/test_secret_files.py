@@ -106,7 +106,7 @@ def b64(text: str) -> str:
         "store.p12.old",
     ],
 )
-def test_a_secret_and_its_copies_are_known_by_name(
+def test_a_secret_and_its_copies_are_recognised_by_name(
     project: Path, caller: Callable[..., Caller], name: str
 ) -> None:
     path = project / name
@@ -142,7 +142,7 @@ def test_a_secret_and_its_copies_are_known_by_name(
         "README (1).md",
     ],
 )
-def test_other_names_are_no_secrets(project: Path, caller: Callable[..., Caller], name: str) -> None:
+def test_other_names_are_not_secrets(project: Path, caller: Callable[..., Caller], name: str) -> None:
     (project / name).write_text("x\n")
     assert is_sent(caller(), name)
 
@@ -172,7 +172,7 @@ def test_some_files_are_secret_only_with_a_password(
         assert is_sent(caller(), name) is fine
 
 
-def test_every_name_of_a_part_is_bounded() -> None:
+def test_the_number_of_names_of_a_copy_is_limited() -> None:
     assert len(secret_files.names(".bak~" * 50)) <= 10
     assert ".env" in secret_files.names("#.env.bak~#")
 
@@ -181,7 +181,7 @@ def test_every_name_of_a_part_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("secret", ["token", ".env", "config.toml", "run/deep/er", "backups/1/x"])
-def test_a_hard_link_to_a_file_of_counsels_is_refused(
+def test_a_hard_link_to_one_of_counsels_files_is_refused(
     project: Path, caller: Callable[..., Caller], secret: str
 ) -> None:
     path = project.parent.parent / "counsel" / secret
@@ -271,7 +271,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("form", SECRETS)
-def test_a_secret_is_known_by_its_form(project: Path, caller: Callable[..., Caller], form: str) -> None:
+def test_a_secret_is_recognised_by_its_form(project: Path, caller: Callable[..., Caller], form: str) -> None:
     (project / "notes.txt").write_text(f"first\n{SECRETS[form]}" if form != "cookies" else SECRETS[form])
     assert not is_sent(caller(), "notes.txt")
     (project / "notes.txt").write_text(SECRETS[form], encoding="utf-16")
@@ -313,7 +313,7 @@ def test_what_only_mentions_a_secret_is_sent(project: Path, caller: Callable[...
     assert is_sent(caller(), "notes.txt")
 
 
-def test_this_projects_own_sources_are_no_secrets() -> None:
+def test_this_projects_own_sources_contain_no_secrets() -> None:
     """Patterns, tests of redaction and manuals mention many forms of secrets."""
     root = Path(__file__).parents[3]
     exempt = {Path(__file__)}

@@ -30,7 +30,7 @@ PERSON = Person("p_1", "ada", "member")
         ),
     ],
 )
-def test_what_reads_writes_or_starts_something_there_is_refused(
+def test_requests_that_read_write_or_start_something_there_are_refused(
     request_: Request, message: str | None
 ) -> None:
     if message is None:

@@ -23,7 +23,7 @@ MODEL = Model("m", "openai", "m", context=1_000)
         ("\ud800", 1, 3),
     ],
 )
-def test_estimates_are_near_and_rather_too_high(text: str, least: int, most: int) -> None:
+def test_estimates_are_close_and_on_the_high_side(text: str, least: int, most: int) -> None:
     assert least <= tokens.estimate(text) <= most
 
 

@@ -68,7 +68,7 @@ def old_upload(home: Path, age: float, size: int = 1) -> Path:
     return path
 
 
-def test_old_ones_are_deleted(tmp_path: Path) -> None:
+def test_old_files_are_deleted(tmp_path: Path) -> None:
     uploads.sweep(tmp_path)  # there is none
     old, young = old_upload(tmp_path, uploads.KEEP + 60), old_upload(tmp_path, uploads.KEEP - 60)
     foreign_folder = uploads.folder(tmp_path) / "not-ours"
@@ -80,7 +80,7 @@ def test_old_ones_are_deleted(tmp_path: Path) -> None:
     assert foreign_folder.exists()
 
 
-def test_the_oldest_go_beyond_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_are_deleted_beyond_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [old_upload(tmp_path, 100.0 * n, 10) for n in range(4)]
     monkeypatch.setattr(uploads, "MOST_FILES", 3)
     uploads.sweep(tmp_path)

@@ -34,7 +34,7 @@ async def names(archive: Archive, limit: int = 10, offset: int = 0) -> list[str]
     return [row["id"] for row in (await archive.conversations(limit, offset))["conversations"]]
 
 
-async def test_conversations_are_listed_newest_first_with_all_about_them(
+async def test_conversations_are_listed_newest_first_with_their_details(
     engine: Engine, archive: Archive, caller: Callable[..., Caller], project: Path
 ) -> None:
     for name in ("one", "two", "three"):

@@ -24,7 +24,7 @@ def tree(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in folder.iterdir() if path.name != "metadata.json"}
 
 
-def test_converses_folder(tmp_path: Path) -> None:
+def test_an_export_has_converses_layout(tmp_path: Path) -> None:
     folder = export(conversation("ä", "b", title="T"), tmp_path, tmp_path)
     assert folder == tmp_path / "conv_1"
     assert tree(folder) == {
@@ -43,7 +43,7 @@ def test_no_other_user_can_read_it(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
-def test_a_turn_without_answer_has_a_request_only(tmp_path: Path) -> None:
+def test_a_turn_without_an_answer_has_only_a_request(tmp_path: Path) -> None:
     folder = export(ExportedConversation("c", (ExportedTurn("q", None),)), tmp_path, tmp_path)
     assert tree(folder) == {"1_request.txt": "q"}
 
@@ -160,7 +160,7 @@ def test_nothing_is_written_outside(tmp_path: Path, target: str) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"root"}
 
 
-def test_a_missing_target_is_made(tmp_path: Path) -> None:
+def test_a_missing_target_is_created(tmp_path: Path) -> None:
     assert export(conversation("a"), tmp_path / "x" / "y", tmp_path) == tmp_path / "x" / "y" / "conv_1"
 
 

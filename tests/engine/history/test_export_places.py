@@ -16,7 +16,7 @@ from counsel.settings import Settings
 @pytest.mark.parametrize(
     ("folder", "target"), [(True, ""), ("notes", "notes"), ("notes/../deep/er", "deep/er"), (".", "")]
 )
-def test_a_folder_inside_of_the_callers_own(tmp_path: Path, folder: bool | str, target: str) -> None:
+def test_a_folder_inside_the_callers_own(tmp_path: Path, folder: bool | str, target: str) -> None:
     real, root = export_files.destination(folder, Caller(cwd=tmp_path))
     assert (real, root) == (tmp_path / target, tmp_path)
 
@@ -48,6 +48,6 @@ def test_a_caller_without_a_folder_has_none_to_export_to() -> None:
         export_files.destination(True, Caller(cwd=Path("relative")))
 
 
-def test_a_beginning_ends_before_the_next_letter() -> None:
+def test_a_prefix_ends_before_the_next_letter() -> None:
     assert _prefix_condition("id", "") == ("1", ())
     assert _prefix_condition("id", "job_a1") == ("id >= ? AND id < ?", ("job_a1", "job_a2"))

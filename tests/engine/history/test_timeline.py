@@ -172,7 +172,7 @@ async def test_a_job_that_no_one_followed_has_its_answers(
     assert {("answer", "gpt-5", "initial"), ("answer", "sonnet", "refined")} <= set(events)
 
 
-async def test_another_process_and_the_next_one_know_it_too(
+async def test_another_process_and_the_next_one_show_the_same_timeline(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1, times=1)

@@ -45,7 +45,7 @@ async def test_usage_counts_calls_tokens_cost_errors_and_concurrency(
     assert result["total"]["calls"] == 4
 
 
-async def test_prometheus_reads_it(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_metrics_have_the_format_of_prometheus(engine: Engine, caller: Callable[..., Caller]) -> None:
     await ask_and_wait(engine, caller(), model="gpt-5")
     await engine.store.flush()
     text = await prometheus.text(engine.store, prometheus.Load({("openai", "gpt-5"): 2}, jobs=0))
@@ -60,7 +60,7 @@ async def test_prometheus_reads_it(engine: Engine, caller: Callable[..., Caller]
     assert 'counsel_response_seconds_sum{provider="openai",model="gpt-5"} ' in text
 
 
-async def test_calls_under_way_are_counted_by_provider_and_model(
+async def test_running_calls_are_counted_by_provider_and_model(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", times=2)

@@ -18,7 +18,7 @@ CHAT = ChatRequest(prompt="p")
 CONSENSUS = ConsensusRequest(prompt="p", models=("a", "b"))
 
 
-def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
+def test_blank_optional_arguments_count_as_absent() -> None:
     blank: dict[str, Any] = dict.fromkeys(("model", "files", "images", "tools", "use_websearch", "export"))
     blank |= {"continuation_id": "", "reasoning_effort": "", "temperature": None}
     request = replace(CHAT, **blank)
@@ -32,7 +32,7 @@ def test_blanks_of_optional_arguments_mean_that_they_were_not_given() -> None:
     assert without_blanks(replace(CONSENSUS, choices=[])) == CONSENSUS  # type: ignore[arg-type]
 
 
-def test_blank_parts_of_a_member_mean_that_it_has_none() -> None:
+def test_blank_parts_of_a_member_count_as_absent() -> None:
     members: Any = ("a", {"model": "b", "role": None, "stance": ""}, {"model": "c", "role": "critic"})
     request = without_blanks(replace(CONSENSUS, models=members))
     assert request.models == ("a", {"model": "b"}, {"model": "c", "role": "critic"})  # type: ignore[union-attr]
@@ -61,7 +61,7 @@ def test_an_amount_may_be_as_large_as_a_number_can_be(amount: float) -> None:
         ("session", ["s"], [5, ("s",)]),
     ],
 )
-def test_each_argument_is_of_its_kind(name: str, good: list[Any], bad: list[Any]) -> None:
+def test_each_argument_must_have_its_type(name: str, good: list[Any], bad: list[Any]) -> None:
     for value in good:
         check(replace(CHAT, **{name: value}))
     for value in bad:
@@ -124,7 +124,7 @@ UUID = "123e4567-e89b-42d3-a456-426614174000"
         ("conv_12-34-56-78", False),
     ],
 )
-def test_names_that_only_we_give_out(name: str, ours: bool) -> None:
+def test_names_that_only_counsel_gives_out(name: str, ours: bool) -> None:
     assert ids.is_ours(name) is ours
 
 
@@ -160,7 +160,7 @@ def test_a_project_is_the_repository_around_the_folder(tmp_path: Path) -> None:
     assert tags.shown("tag") == "tag"
 
 
-def test_where_there_is_no_proc_there_is_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_proc_there_is_no_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: Path) -> Path:
         raise FileNotFoundError
 

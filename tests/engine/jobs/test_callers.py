@@ -14,7 +14,7 @@ from counsel.engine.jobs import callers
 from counsel.engine.jobs.callers import CallerRegistry, Secret
 
 
-def test_a_secret_is_written_once_and_found_again(tmp_path: Path) -> None:
+def test_a_secret_is_written_once_and_read_again(tmp_path: Path) -> None:
     first = Secret(tmp_path / "home")
     path = tmp_path / "home" / "secret"
     assert first.kept
@@ -48,7 +48,7 @@ def test_a_secret_that_could_not_be_written_stays_the_same_and_is_written_later(
     assert (home / "secret").read_bytes() == value
 
 
-def test_a_secret_that_another_process_wrote_meanwhile_is_not_ours(tmp_path: Path) -> None:
+def test_a_secret_that_another_process_wrote_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.write_text("in the way")
     secret = Secret(home)

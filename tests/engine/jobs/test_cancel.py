@@ -159,7 +159,7 @@ async def test_an_orphan_is_cancelled_by_any_process(
     await engine.close()
 
 
-async def test_a_job_that_never_gets_further_is_given_up(
+async def test_a_job_that_makes_no_progress_is_given_up(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await orphan(home, caller, fake_api, background=True)
@@ -199,7 +199,7 @@ async def test_a_job_that_looks_lost_for_a_moment_is_not_stopped(
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: first"
 
 
-async def test_a_job_that_is_lost_at_two_looks_is_stopped(
+async def test_a_job_that_two_checks_find_lost_is_stopped(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     for loop in engine.runner.periodic.tasks:
@@ -214,7 +214,7 @@ async def test_a_job_that_is_lost_at_two_looks_is_stopped(
     assert await status(engine, job) == "processing"  # another process must end it
 
 
-async def test_what_another_process_wants_stopped_stops(
+async def test_a_job_cancelled_through_the_database_stops(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     for loop in engine.runner.periodic.tasks:

@@ -197,7 +197,7 @@ def test_earlier_text_stays_when_only_the_end_is_discarded() -> None:
     assert fold.of("0").text() == "I look.\n\nIt says so."
 
 
-def test_text_is_taken_back_as_it_was_repaired() -> None:
+def test_withdrawn_text_is_compared_with_the_repaired_text() -> None:
     job: Any = SimpleNamespace(tool="chat", caller=SimpleNamespace(settings=Settings()))
     route: Any = SimpleNamespace(name="gpt-5")
     live = Live("job_1", ("gpt-5",))

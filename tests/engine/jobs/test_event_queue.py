@@ -23,12 +23,12 @@ def summaries(items: list[Any]) -> list[tuple[str, str, Any, Any]]:
     return [(item.kind, item.slot, item.data.get("text"), item.data.get("offset")) for item in items]
 
 
-def test_texts_that_follow_each_other_in_one_slot_become_one_with_the_first_ones_number() -> None:
+def test_consecutive_texts_of_a_slot_become_one_with_the_number_of_the_first() -> None:
     items = merged([text("ab", 0, seq=3), text("cd", 2, seq=4), text("e", 4, seq=5)])
     assert items == [text("abcde", 0, seq=3)]
 
 
-def test_slots_are_separate_although_their_events_alternate() -> None:
+def test_slots_stay_separate_although_their_events_alternate() -> None:
     items = merged([text("a", 0), text("x", 0, "1"), text("b", 1), text("y", 1, "1")])
     assert summaries(items) == [("text", "0", "ab", 0), ("text", "1", "xy", 0)]
 
@@ -52,7 +52,7 @@ def test_an_event_of_the_job_ends_every_slots_text() -> None:
     assert [item.data.get("text") for item in items] == ["a", "x", None, "b", "y"]
 
 
-def test_thinking_is_joined_and_what_is_no_event_stays() -> None:
+def test_thinking_is_joined_and_items_that_are_not_events_stay() -> None:
     """A part ends the thinking: its signature belongs to what came before it."""
     part = event("part", part={"type": "thinking"})
     thoughts = [event("thinking", text=word) for word in ("h", "m", "so")]
@@ -60,7 +60,7 @@ def test_thinking_is_joined_and_what_is_no_event_stays() -> None:
     assert [item and item.data.get("text") for item in items] == ["hm", None, "so", "ab", None]
 
 
-def test_pieces_are_not_joined_without_end() -> None:
+def test_pieces_are_joined_only_up_to_a_limit() -> None:
     size = 1 << 15
     items = merged([text("x" * size, size * n) for n in range(6)])
     assert [len(item.data["text"]) for item in items] == [3 * size, 3 * size]

@@ -64,7 +64,7 @@ async def test_a_follower_gets_the_text_so_far_and_every_piece_after_it() -> Non
     assert not job._listeners
 
 
-async def test_thinking_is_stored_once_with_a_bound_and_told_to_late_followers() -> None:
+async def test_thinking_is_stored_once_up_to_a_limit_and_replayed_to_late_followers() -> None:
     job = live()
     job.begin("0", "answer")
     job.thinking("0", "Let me ")
@@ -88,7 +88,7 @@ async def test_thinking_is_stored_once_with_a_bound_and_told_to_late_followers()
     ]
 
 
-async def test_a_job_that_was_lost_ends_without_an_end() -> None:
+async def test_the_stream_of_a_lost_job_stops_without_an_end() -> None:
     job = live()
     listening = asyncio.create_task(events_of(job))
     await asyncio.sleep(0)
@@ -113,7 +113,7 @@ def test_the_database_gets_each_text_once_in_pieces() -> None:
     assert Live("job_1", ("m",), seq=3).is_stored
 
 
-def test_of_a_model_that_failed_all_text_is_written() -> None:
+def test_all_text_of_a_failed_model_is_written() -> None:
     job = live()
     job.begin("0", "answer")
     job.text("0", "Half")
@@ -131,7 +131,7 @@ def test_a_jobs_error_is_written_without_the_text_that_the_events_have() -> None
         assert "partial" not in job.unwritten()[0].data["error"]
 
 
-def test_what_is_discarded_is_reported_and_written_anew() -> None:
+def test_discarded_text_is_reported_and_the_new_text_is_written() -> None:
     job = live()
     job.begin("0", "answer")
     job.text("0", "Keep this, ")
@@ -147,7 +147,7 @@ def test_what_is_discarded_is_reported_and_written_anew() -> None:
     assert job.unwritten() == []
 
 
-def test_models_that_had_spoken_in_a_process_that_ended_start_again() -> None:
+def test_models_with_text_from_an_ended_process_start_again() -> None:
     job = live("a", "b")
     job.resume(["1"])
     (event,) = job.events
@@ -160,7 +160,7 @@ def test_models_that_had_spoken_in_a_process_that_ended_start_again() -> None:
     assert (event.data["model"], event.data["next"]) == ("b", "b")
 
 
-def test_notices_and_tool_calls_are_bounded_and_the_last_says_so() -> None:
+def test_notices_and_tool_calls_are_limited_and_the_last_one_says_so() -> None:
     job = live()
     for number in range(events.MOST_ASIDES + 10):
         if number % 2:

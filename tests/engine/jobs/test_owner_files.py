@@ -106,7 +106,7 @@ def test_a_link_in_place_of_the_file_proves_nothing(us: Ownership, folder: Path)
     assert us.state("nonsense") == "unknown"
 
 
-def test_a_removed_file_is_made_again_after_a_while_and_not_at_once(us: Ownership, folder: Path) -> None:
+def test_a_removed_file_is_recreated_after_a_while_and_not_at_once(us: Ownership, folder: Path) -> None:
     us.hold()
     (folder / us.name).unlink()
     for _ in range(TRIES - 1):
@@ -128,7 +128,7 @@ def test_a_check_that_finds_the_file_resets_the_count(us: Ownership, folder: Pat
     assert ownership.is_free(us._folder / us.name) is False
 
 
-def test_a_file_that_could_not_be_made_is_made_as_soon_as_it_can_be(tmp_path: Path) -> None:
+def test_a_file_that_could_not_be_created_is_created_as_soon_as_possible(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "owners"
     folder.parent.mkdir()
     folder.write_text("in the way")

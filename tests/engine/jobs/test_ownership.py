@@ -88,7 +88,7 @@ def us(folder: Path) -> Iterator[Ownership]:
     us.release()
 
 
-def test_a_killed_owner_is_dead_with_its_file_and_without(owner: Owner, us: Ownership, folder: Path) -> None:
+def test_a_killed_owner_is_dead_with_or_without_its_file(owner: Owner, us: Ownership, folder: Path) -> None:
     assert us.state(owner.name) == "alive"
     owner.kill()
     assert us.state(owner.name) == "dead"
@@ -96,7 +96,7 @@ def test_a_killed_owner_is_dead_with_its_file_and_without(owner: Owner, us: Owne
     assert us.state(owner.name) == "dead"
 
 
-def test_a_living_owner_whose_file_was_removed_is_alive_and_makes_it_again(
+def test_a_living_owner_whose_file_was_removed_is_alive_and_recreates_it(
     owner: Owner, us: Ownership, folder: Path
 ) -> None:
     shutil.rmtree(folder)
@@ -119,7 +119,7 @@ def test_a_free_copy_of_a_living_owners_file_proves_nothing(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EIO, errno.ENOLCK])
-def test_where_looking_fails_a_living_owner_is_not_dead(
+def test_a_living_owner_is_not_dead_when_the_check_fails(
     owner: Owner, us: Ownership, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def fail(*_: object, **__: object) -> int:
@@ -131,7 +131,7 @@ def test_where_looking_fails_a_living_owner_is_not_dead(
     assert us.state(owner.name) == "unknown"
 
 
-def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(us: Ownership) -> None:
+def test_a_process_id_proves_nothing_without_its_boot_container_and_start_time(us: Ownership) -> None:
     current = process_identity.current()
     report = {
         "the same number, given out again": (replace(current, start="1"), "dead"),
@@ -144,7 +144,9 @@ def test_a_number_proves_nothing_without_the_boot_the_container_and_the_moment(u
     assert result == {name: state for name, (_, state) in report.items()}
 
 
-def test_an_earlier_releases_owner_is_dead_when_its_number_is_free(us: Ownership, owner: Owner) -> None:
+def test_an_owner_of_an_earlier_release_is_dead_when_its_process_id_is_free(
+    us: Ownership, owner: Owner
+) -> None:
     assert us.state(f"{owner.process.pid}-0123456789ab") == "unknown"
     owner.kill()
     assert us.state(f"{owner.process.pid}-0123456789ab") == "dead"
@@ -159,7 +161,7 @@ def test_without_proc_ps_reports_when_a_process_started(owner: Owner) -> None:
     assert process_identity._started_by_ps(owner.process.pid) is None
 
 
-def test_files_of_the_dead_go_when_they_own_nothing(owner: Owner, us: Ownership, folder: Path) -> None:
+def test_files_of_dead_owners_without_jobs_are_removed(owner: Owner, us: Ownership, folder: Path) -> None:
     us.tidy(())
     assert (folder / owner.name).exists()
     owner.kill()
@@ -245,7 +247,7 @@ async def _last(engine: Engine, job: str) -> Any:
     return [event async for event in engine.follow(job)][-1]
 
 
-async def test_an_answer_that_came_as_the_job_was_lost_is_not_paid_for_again(
+async def test_an_answer_that_arrives_as_the_job_is_lost_is_not_paid_for_again(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(gate="g", gate_after=1)
@@ -298,7 +300,7 @@ async def test_followers_do_not_hear_of_an_end_that_was_not_accepted(
     await other_engine.close()
 
 
-async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
+async def test_of_two_answers_to_one_call_the_first_is_kept_and_both_are_counted(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)
@@ -313,7 +315,7 @@ async def test_of_two_answers_to_one_call_the_first_stays_and_both_are_counted(
     assert await value(engine, "SELECT COUNT(*) FROM ledger WHERE job = ?", job) == 2
 
 
-async def test_an_end_that_the_disk_did_not_take_is_written_when_it_can_be(
+async def test_an_end_that_could_not_be_written_is_written_later(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the job would stay unfinished, and the next process would ask and pay again."""

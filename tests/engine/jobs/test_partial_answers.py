@@ -64,7 +64,7 @@ async def test_a_cancelled_consensus_shows_who_answered_and_who_did_not(
         await engine.wait(job)
 
 
-async def test_the_conversation_goes_on_from_the_answers_that_had_come(
+async def test_the_conversation_continues_from_the_answers_that_arrived(
     engine: Engine, home: Path, tmp_path: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await cancelled_consensus(engine, caller(), fake_api)
@@ -90,7 +90,7 @@ async def test_the_conversation_goes_on_from_the_answers_that_had_come(
     assert json.loads((folder / "metadata.json").read_text())["turns"][0]["partial"]
 
 
-async def test_what_a_cancelled_job_has_used_is_counted(
+async def test_usage_of_a_cancelled_job_is_counted(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await cancelled_consensus(engine, caller(), fake_api)
@@ -101,7 +101,7 @@ async def test_what_a_cancelled_job_has_used_is_counted(
     assert total["cost_usd"] > 0
 
 
-async def test_a_first_answer_stays_one_when_its_refinement_is_cancelled(
+async def test_a_first_answer_is_kept_when_its_refinement_is_cancelled(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="refined", hang_after=0, contains="refined", times=None)
@@ -187,14 +187,14 @@ def test_what_an_older_release_has_written_can_be_read() -> None:
     assert Origin.load("{}").caller(Settings()).agent is None
 
 
-def test_a_stored_answer_is_shown_as_it_is_unless_counsel_had_asked_for_json() -> None:
+def test_a_stored_answer_is_shown_as_it_is_unless_counsel_requested_json() -> None:
     text = '{"answer": "Three"}'
     for is_json, shown in ((False, text), (True, "Three")):
         reply = Reply(text=text, provider="openai", model="gpt-5", is_json=is_json)
         assert Reply.load(reply.dump()).shown == shown
 
 
-async def test_a_newer_releases_kind_of_job_and_event_is_shown_and_left_to_it(
+async def test_jobs_and_events_of_a_newer_releases_kinds_are_shown_and_left_alone(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(hang_after=1)

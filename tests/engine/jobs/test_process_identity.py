@@ -33,11 +33,11 @@ def test_on_linux_the_name_has_the_boot_and_the_namespace() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "0", "-5", "x", "²", "1x-a-b-c-d"])
-def test_a_name_without_a_number_is_no_process(name: str) -> None:
+def test_a_name_without_a_process_id_names_no_process(name: str) -> None:
     assert identity.parse(name) is None
 
 
-def test_an_earlier_releases_name_has_only_the_number() -> None:
+def test_a_name_of_an_earlier_release_has_only_the_process_id() -> None:
     assert identity.parse("12") == identity.parse("12-a-b") == Process(12)
     assert identity.parse("12-a-b-c-d") == Process(12, "a", "b", "c", "d")
 
@@ -50,13 +50,13 @@ def test_another_machine_or_container_is_undecided_and_another_boot_has_ended() 
     assert replace(us, machine="", boot="", namespace="").runs() is True
 
 
-def test_a_reused_number_is_another_process() -> None:
+def test_a_reused_process_id_is_another_process() -> None:
     us = identity.current()
     assert replace(us, start="1").runs() is False
     assert replace(us, start="").runs() is None
 
 
-def test_a_process_that_ended_does_not_run_although_its_parent_has_not_looked() -> None:
+def test_an_ended_process_does_not_run_although_its_parent_has_not_reaped_it() -> None:
     us = identity.current()
     with subprocess.Popen(["sleep", "600"]) as child:
         start = identity.started(child.pid)
@@ -71,7 +71,7 @@ def test_a_process_that_ended_does_not_run_although_its_parent_has_not_looked() 
     assert identity.started(child.pid) is None
 
 
-def test_a_process_number_too_large_for_the_kernel_is_undecided() -> None:
+def test_a_process_id_too_large_for_the_kernel_is_undecided() -> None:
     assert replace(identity.current(), pid=1 << 70).runs() is None
 
 

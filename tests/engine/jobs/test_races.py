@@ -81,7 +81,7 @@ async def test_a_stop_that_comes_while_the_answer_is_written_comes_too_late(
     assert (await waiting).content == "gpt-5 says: hello"
 
 
-async def test_a_caller_that_leaves_while_its_job_is_written_down_leaves_no_dead_one(
+async def test_a_caller_that_leaves_while_its_job_is_being_stored_leaves_no_dead_job(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     request = ChatRequest(prompt="hello", model="gpt-5", continuation_id="mine")
@@ -137,7 +137,7 @@ async def test_a_call_whose_client_does_not_reconnect_is_given_up(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await interrupted_job(home, caller, fake_api)
-    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
+    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_SECONDS", 0)
     engine = await open_engine(home)
     await engine.runner.look_for_orphans()
     if engine.store.team is None:
@@ -188,7 +188,7 @@ async def test_a_cancel_from_another_process_stops_the_job(
     await other_engine.close()
 
 
-async def test_turns_are_taken_in_the_order_of_the_disk_whatever_the_clocks_say(
+async def test_turns_run_in_stored_order_whatever_the_clocks_say(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     """Two processes: the job that was stored last waits, even if its clock is behind."""
@@ -212,7 +212,7 @@ async def test_a_conversation_may_have_a_name_that_looks_like_a_jobs(
     assert (await engine.status("job_review")).to_json()["content"]["job_id"] == job
 
 
-async def test_keys_of_the_home_let_a_job_go_on_by_itself(tmp_path: Path, fake_api: FakeAPI) -> None:
+async def test_keys_in_the_home_let_a_job_continue_by_itself(tmp_path: Path, fake_api: FakeAPI) -> None:
     """Submitted with an environment that does not name the home, like a person's shell."""
     home = tmp_path / "data" / "counsel"
     home.mkdir(parents=True)
@@ -231,7 +231,7 @@ def test_a_sessions_own_ids_do_not_change_its_fingerprint(caller: Callable[..., 
     assert first.fingerprint(b"x") == second.fingerprint(b"x") != another_key.fingerprint(b"x")
 
 
-async def test_an_engine_is_busy_while_a_job_runs_here_and_while_one_can_go_on_here(
+async def test_an_engine_is_busy_while_a_job_runs_here_or_can_continue_here(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     await interrupted_job(home, caller, fake_api, background=True)

@@ -45,7 +45,7 @@ async def test_a_synchronous_call_continues_after_an_orderly_stop_without_its_cl
     await engine.close()
 
 
-async def test_a_call_whose_front_left_a_note_goes_on(
+async def test_a_call_whose_front_left_a_note_continues(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job = await interrupted_job(home, caller, fake_api, key="k")
@@ -58,12 +58,12 @@ async def test_a_call_whose_front_left_a_note_goes_on(
     await engine.close()
 
 
-def test_a_jobs_name_follows_from_its_calls_key() -> None:
+def test_a_jobs_id_is_derived_from_its_calls_key() -> None:
     expected = uuid.UUID(bytes=sha256(b"any key").digest()[:16], version=4)
     assert pending_calls.job_id("any key") == f"job_{expected}"
 
 
-def test_the_job_of_a_key_that_we_made_begins_with_its_clock() -> None:
+def test_a_jobs_id_begins_with_the_time_of_its_key() -> None:
     key = random_ids.key()
     job = pending_calls.job_id(key)
     assert job == pending_calls.job_id(key)
@@ -71,7 +71,7 @@ def test_the_job_of_a_key_that_we_made_begins_with_its_clock() -> None:
     assert uuid.UUID(job.removeprefix("job_")).version == 8
 
 
-async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
+async def test_an_interrupted_call_with_finished_answers_is_not_discarded(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_api.script(hang_after=1, times=1, model="claude")
@@ -81,7 +81,7 @@ async def test_an_interrupted_call_with_finished_answers_is_not_thrown_away(
     while not await first_engine.store.has_replies(job):
         await first_engine.store.flush()
     await first_engine.close()
-    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
+    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_SECONDS", 0)
     engine = await open_engine(home)
     engine.register_caller(caller())
     assert (await engine.wait(job)).to_json()["successful_initial_responses"] == 2
@@ -113,7 +113,7 @@ async def test_a_home_that_was_replaced_is_left_alone(
     await new_engine.close()
 
 
-async def test_a_running_job_is_written_into_a_database_that_is_made_anew(
+async def test_a_running_job_is_written_into_a_rebuilt_database(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     engine = await open_engine(home)

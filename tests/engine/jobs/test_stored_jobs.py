@@ -32,7 +32,7 @@ def test_a_task_is_read_as_it_was_written() -> None:
     assert isinstance(Task.load(TASK.dump()).parts[0], Part)
 
 
-def test_a_text_that_is_the_prompt_is_written_once() -> None:
+def test_a_text_equal_to_the_prompt_is_stored_once() -> None:
     plain = Task(tool="chat", prompt="Wäre es?", text="Wäre es?", models=("gpt-5",))
     assert "text" not in json.loads(plain.dump())
     assert "Wäre" in plain.dump()
@@ -40,12 +40,12 @@ def test_a_text_that_is_the_prompt_is_written_once() -> None:
     assert json.loads(TASK.dump())["text"] == TASK.text
 
 
-def test_a_task_of_another_release_is_read_as_far_as_it_is_known() -> None:
+def test_a_task_of_another_release_is_read_as_far_as_its_fields_are_known() -> None:
     older = {"tool": "chat", "prompt": "p", "models": ["m"], "from_the_future": 1}
     assert Task.load(json.dumps(older)) == Task(tool="chat", prompt="p", text="p", models=("m",))
 
 
-def test_settings_are_those_that_the_caller_gave() -> None:
+def test_settings_are_those_that_the_caller_set() -> None:
     assert TASK.settings() == {"temperature": 0.0, "tools": ["tides"], "models": ["gpt-5"]}
     task = Task(
         tool="consensus", prompt="p", text="p", models=("a", "b"), cross_feedback=True, feedback_prompt="f"
@@ -79,13 +79,13 @@ def test_a_reply_is_read_as_it_was_written() -> None:
     assert "Därum" in reply.dump()
 
 
-def test_a_reply_of_another_release_is_read_as_far_as_it_is_known() -> None:
+def test_a_reply_of_another_release_is_read_as_far_as_its_fields_are_known() -> None:
     document = {"text": "t", "usage": {"input": 1, "future": 2}, "future": 3}
     assert Reply.load(json.dumps(document)) == Reply(text="t", provider="", model="", usage=Usage(input=1))
     assert Reply.load('{"text": "t"}').usage == Usage()
 
 
-def test_a_caller_is_kept_without_its_environment() -> None:
+def test_a_caller_is_stored_without_its_environment() -> None:
     caller = Caller(
         "codex", agent="codex", cwd=Path("/work"), roots=(Path("/work"), Path("/more")), chain=("claude",)
     )

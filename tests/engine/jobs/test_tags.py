@@ -43,7 +43,7 @@ async def test_a_tag_continues_across_models_sessions_and_restarts(
     assert "gpt-5 says: the first" in str(fake_api.log.requests[-1].body["messages"])
 
 
-async def test_which_tag_is_meant(engine: Engine, caller: Callable[..., Caller]) -> None:
+async def test_which_tag_a_call_uses(engine: Engine, caller: Callable[..., Caller]) -> None:
     alone = await ask(engine, caller())
     again = await ask(engine, caller())
     assert "tag" not in alone["continuation"]  # nothing to continue: a thread of its own
@@ -59,7 +59,7 @@ async def test_which_tag_is_meant(engine: Engine, caller: Callable[..., Caller])
     assert newest["continuation"]["tag"] == "window-7"
 
 
-async def test_projects_never_share_a_tag_and_subfolders_do(
+async def test_projects_never_share_a_tag_but_subfolders_do(
     engine: Engine, caller: Callable[..., Caller], project: Path, tmp_path: Path
 ) -> None:
     first = await ask(engine, caller(), session_tag="same")
@@ -76,7 +76,7 @@ async def test_projects_never_share_a_tag_and_subfolders_do(
     assert thread(third) == (thread(second)[0], 4)
 
 
-async def test_a_new_tag_asked_for_five_times_at_once_is_one_thread(
+async def test_five_simultaneous_calls_with_a_new_tag_share_one_thread(
     engine: Engine, caller: Callable[..., Caller]
 ) -> None:
     results = await asyncio.gather(*(ask(engine, caller(), f"q{n}", session_tag="burst") for n in range(5)))
@@ -98,7 +98,7 @@ async def test_sessions_are_isolated_from_each_other(engine: Engine, caller: Cal
 
 
 @pytest.mark.parametrize("tag", ["one:topic", "../x", "a b", "..", "x" * 65, "ä"])
-async def test_a_tag_is_plain(engine: Engine, caller: Callable[..., Caller], tag: str) -> None:
+async def test_an_invalid_tag_is_refused(engine: Engine, caller: Callable[..., Caller], tag: str) -> None:
     with pytest.raises(InvalidArgument, match="session tag"):
         await ask(engine, caller(), session_tag=tag)
     with pytest.raises(InvalidArgument, match="session tag"):

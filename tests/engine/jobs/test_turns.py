@@ -46,7 +46,7 @@ async def wait_for_reason(engine: Engine, job: str, reason: str) -> Any:
             await asyncio.sleep(0.02)
 
 
-async def test_a_turn_waits_for_an_interrupted_one_that_goes_on_here(
+async def test_a_turn_waits_for_an_interrupted_one_that_continues_here(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first = await interrupted_job(home, caller(), fake_api, background=True)
@@ -97,7 +97,7 @@ async def test_three_turns_through_two_processes_keep_their_order(
     await other_engine.close()
 
 
-async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_meanwhile(
+async def test_a_returning_client_gets_its_turn_before_one_that_arrived_meanwhile(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first = await interrupted_job(home, caller(), fake_api, key="k")
@@ -113,10 +113,10 @@ async def test_a_client_that_comes_back_has_its_turn_before_the_one_that_came_me
     await engine.close()
 
 
-async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
+async def test_a_turn_runs_when_the_client_of_the_turn_before_it_is_gone(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_GONE", 0)
+    monkeypatch.setattr("counsel.engine.jobs.recovery._CLIENT_SECONDS", 0)
     first = await interrupted_job(home, caller(), fake_api)
     engine = await open_engine(home)
     second = await engine.submit(SECOND, caller())
@@ -133,8 +133,8 @@ async def test_a_turn_goes_on_when_the_client_of_the_one_before_has_gone(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counsel.engine.jobs.turns.KEYLESS", 0.1)
-    monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 0.1)
+    monkeypatch.setattr("counsel.engine.jobs.turns.KEYLESS_SECONDS", 0.1)
+    monkeypatch.setattr("counsel.engine.jobs.turns._CHECK_SECONDS", 0.1)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -154,7 +154,7 @@ async def test_behind_a_job_without_keys_a_caller_learns_what_it_waits_for(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_waits_for(
+async def test_a_background_turn_keeps_waiting_and_the_person_can_cancel_the_job_ahead(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first = await interrupted_job(
@@ -174,7 +174,7 @@ async def test_a_background_turn_waits_on_and_the_person_can_cancel_what_it_wait
     await engine.close()
 
 
-async def test_a_turn_that_waits_can_be_cancelled(
+async def test_a_waiting_turn_can_be_cancelled(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(contains="first", gate="g")
@@ -234,7 +234,7 @@ async def nothing_is_missing(_: object) -> None:
 async def test_a_turn_is_woken_by_the_end_of_the_job_ahead_and_reads_nothing_meanwhile(
     monkeypatch: pytest.MonkeyPatch, is_local: bool
 ) -> None:
-    monkeypatch.setattr("counsel.engine.jobs.turns._LOOK", 600.0)
+    monkeypatch.setattr("counsel.engine.jobs.turns._CHECK_SECONDS", 600.0)
     store: Any = StoreStub()
     turns = Turns(store, {"first"} if is_local else set(), asyncio.Event(), nothing_is_missing)
     running: Any = SimpleNamespace(

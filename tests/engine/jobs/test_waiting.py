@@ -14,7 +14,7 @@ from counsel.errors import CounselError, NotFound
 
 
 class RemoteJob:
-    """A job that another process owns or owned: the rows that are read of it, one after another."""
+    """A job that another process owns or owned: the successive states of its row."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, *rows: dict[str, object]) -> None:
         self.rows = [SimpleNamespace(**{"result": None, "error": None, **row}) for row in rows]
@@ -58,7 +58,7 @@ async def test_the_jobs_failure_is_raised(engine: Engine, monkeypatch: pytest.Mo
     assert job.searches == []
 
 
-async def test_a_job_that_nobody_takes_is_not_waited_for_without_end(
+async def test_a_job_that_nobody_takes_is_not_waited_for_forever(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "_RECOVERY_WAIT", -1.0)

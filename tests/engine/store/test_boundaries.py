@@ -32,7 +32,7 @@ DOCTOR = {
     "doctor/files.py",
     "doctor/repair.py",
 }  # they repair SQLite's own files
-OPENS = {"engine/store/__init__.py"}
+OPENS_STORE = {"engine/store/__init__.py"}
 
 
 class Module(NamedTuple):
@@ -90,12 +90,12 @@ def test_neither_store_knows_the_other() -> None:
             assert [name for name in names if name.startswith(f"counsel.engine.store.{package}")] == [], path
 
 
-def test_no_module_outside_holds_sql() -> None:
+def test_no_module_outside_contains_sql() -> None:
     assert [sql for module in modules() for sql in module.sql] == []
 
 
 def test_only_doctor_and_the_one_that_opens_the_store_know_that_it_is_sqlite() -> None:
-    assert imports_below("counsel.engine.store.sqlite") == DOCTOR | OPENS
+    assert imports_below("counsel.engine.store.sqlite") == DOCTOR | OPENS_STORE
 
 
 def test_no_module_outside_imports_the_store_on_postgresql() -> None:

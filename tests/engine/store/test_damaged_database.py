@@ -190,7 +190,7 @@ async def test_the_end_of_a_job_whose_row_waited_is_not_lost_with_the_file(path:
     await store.close()
 
 
-async def test_a_home_that_is_gone_is_not_made_again(path: Path, database: Database) -> None:
+async def test_a_deleted_home_is_not_recreated(path: Path, database: Database) -> None:
     await database.write(put("a"))
     shutil.rmtree(path.parent)
     await database.write(put("b"))
@@ -199,7 +199,7 @@ async def test_a_home_that_is_gone_is_not_made_again(path: Path, database: Datab
     assert "nothing is kept" in (database.problem or "")
 
 
-async def test_what_is_locked_is_not_taken_for_damaged(path: Path, database: Database) -> None:
+async def test_a_locked_file_is_not_taken_for_a_damaged_one(path: Path, database: Database) -> None:
     await database.write(put("a"))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
@@ -377,7 +377,7 @@ def test_unfinished_jobs_of_a_backup_are_not_run_again(path: Path) -> None:
     row = database.row("SELECT status, error FROM jobs WHERE id = 'j'")
     assert row is not None
     assert row["status"] == "failed"
-    assert "not known" in row["error"]
+    assert "unknown" in row["error"]
     database.close()
 
 

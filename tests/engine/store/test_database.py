@@ -45,7 +45,7 @@ async def test_a_write_is_on_disk_when_its_future_resolves(database: Database) -
         assert db.execute("SELECT key FROM answers").fetchall() == [("a",)]
 
 
-async def test_one_bad_write_does_not_spoil_its_neighbours(database: Database) -> None:
+async def test_a_failed_write_does_not_affect_its_neighbours(database: Database) -> None:
     await database.write(put("a"))
     outcomes = await asyncio.gather(
         database.write(put("b")), database.write(put("a")), database.write(put("c")), return_exceptions=True
@@ -54,7 +54,7 @@ async def test_one_bad_write_does_not_spoil_its_neighbours(database: Database) -
     assert count(database) == 3
 
 
-async def test_last_of_several_writes_implies_the_earlier_ones(database: Database) -> None:
+async def test_the_last_of_several_writes_implies_the_earlier_ones(database: Database) -> None:
     for name in "abcdefgh":
         database.soon(put(name))
     await database.write(put("z"))
@@ -133,7 +133,7 @@ async def test_a_quick_write_takes_no_urgent_one_with_it(database: Database, dis
     assert disk == ["wait"]
 
 
-async def test_what_is_still_lazy_at_the_end_is_on_disk(database: Database, disk: list[str]) -> None:
+async def test_lazy_writes_are_on_disk_after_closing(database: Database, disk: list[str]) -> None:
     await database.lazily(put("a"))
     lazy = database.lazily(put("b"))
     database.close()
@@ -141,7 +141,7 @@ async def test_what_is_still_lazy_at_the_end_is_on_disk(database: Database, disk
     await lazy
 
 
-async def test_a_write_that_may_wait_goes_with_one_that_is_less_patient(database: Database) -> None:
+async def test_a_write_that_may_wait_is_committed_with_one_that_may_not(database: Database) -> None:
     patient = database.shortly(put("a"), 3600)
     await database.shortly(put("b"))
     assert patient.done()
@@ -151,13 +151,13 @@ async def test_a_write_that_may_wait_goes_with_one_that_is_less_patient(database
 
 
 async def test_a_quick_write_stays_behind_those_before_it(database: Database) -> None:
-    go_on = threading.Event()
+    may_continue = threading.Event()
     order: list[str] = []
 
     def work(name: str, wait: bool = False) -> Any:
         def write(db: sqlite3.Connection) -> None:
             if wait:
-                go_on.wait()
+                may_continue.wait()
             order.append(name)
 
         return write
@@ -165,7 +165,7 @@ async def test_a_quick_write_stays_behind_those_before_it(database: Database) ->
     database.soon(work("first", wait=True))
     second = database.quickly(work("second"))
     assert not second.done()
-    go_on.set()
+    may_continue.set()
     await second
     assert order == ["first", "second"]
 
@@ -190,7 +190,7 @@ async def test_a_quick_write_that_fails_fails_alone(database: Database) -> None:
     assert count(database) == 2
 
 
-async def test_a_quick_write_is_taken_to_the_disk_soon_after(
+async def test_a_quick_write_is_flushed_to_the_disk_soon_after(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inodes: list[int] = []
@@ -219,7 +219,7 @@ async def test_quick_writes_reach_the_disk_together_when_the_first_one_is_due(da
     assert database._to_disk.when() < patient.when()
 
 
-async def test_the_disk_takes_quick_writes_and_leaves_alone_what_waits(database: Database) -> None:
+async def test_a_flush_of_quick_writes_leaves_waiting_writes_alone(database: Database) -> None:
     """Otherwise each single call would need two commits: its row with the sync of the call before it, then its end."""
     await database.quickly(put("a"))
     patient = database.shortly(put("b"), 3600)
@@ -233,15 +233,15 @@ async def test_the_disk_takes_quick_writes_and_leaves_alone_what_waits(database:
 async def test_a_quick_write_need_not_wait_for_the_disk(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on = threading.Event()
-    monkeypatch.setattr(files, "_sync", lambda _: go_on.wait())
+    may_continue = threading.Event()
+    monkeypatch.setattr(files, "_sync", lambda _: may_continue.wait())
     await database.quickly(put("a"))
     database._sync()
     assert database.quickly(put("b")).done()
-    go_on.set()
+    may_continue.set()
 
 
-async def test_a_disk_that_refuses_is_logged_and_fails_no_other_write(
+async def test_a_failed_flush_is_logged_and_fails_no_other_write(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_: int) -> None:
@@ -255,7 +255,7 @@ async def test_a_disk_that_refuses_is_logged_and_fails_no_other_write(
     assert "could not be written to the disk: Input/output error" in caplog.text
 
 
-async def test_the_time_of_a_write_that_is_done_is_not_that_of_the_next_one(database: Database) -> None:
+async def test_the_due_time_of_a_finished_write_is_not_that_of_the_next_one(database: Database) -> None:
     database.shortly(put("a"), 0.001)
     assert database.quickly(put("b")).done()
     patient = database.shortly(put("c"), 3600)
@@ -429,7 +429,7 @@ async def _result(write: Awaitable[object]) -> None:
     await write
 
 
-async def test_a_quick_write_takes_those_of_tasks_that_were_cancelled(database: Database) -> None:
+async def test_a_quick_write_commits_those_of_cancelled_tasks(database: Database) -> None:
     impatient = database.write(put("a"))
     impatient.cancel()
     await database.quickly(put("b"))

@@ -35,7 +35,7 @@ async def test_a_database_at_its_limit_keeps_everything_and_one_past_it_shrinks(
     assert 0 < count(database, "events") < 600
 
 
-async def test_jobs_go_only_after_the_events_and_are_counted(database: Database) -> None:
+async def test_jobs_are_deleted_only_after_events_and_are_counted(database: Database) -> None:
     await database.write(lambda db: add_jobs(db, 200, age=0))
     deletions = await upkeep.sweep(database, upkeep.size(database) // 2)
     assert count(database, "events") == 0
@@ -43,7 +43,7 @@ async def test_jobs_go_only_after_the_events_and_are_counted(database: Database)
 
 
 @pytest.mark.parametrize("page", [512, 4096, 65536])
-def test_a_file_that_was_cut_short_is_seen(tmp_path: Path, page: int) -> None:
+def test_a_truncated_file_is_detected(tmp_path: Path, page: int) -> None:
     path = tmp_path / "some.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA page_size={page}")

@@ -29,7 +29,7 @@ def test_a_step_is_tried_until_the_lock_is_free() -> None:
     assert step.tries == 4
 
 
-def test_waiting_has_an_end_and_is_for_locks_only() -> None:
+def test_waiting_is_limited_and_only_for_locks() -> None:
     step = Step(1_000)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         retry_while_locked(step, seconds=0.05)
@@ -44,7 +44,7 @@ def _fill(path: Path) -> None:
     path.write_text("whole")
 
 
-def test_a_file_is_written_whole_although_an_earlier_try_left_something(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_although_an_earlier_attempt_left_a_part(tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     draft = tmp_path / f".copy.db.{os.getpid()}"
     draft.write_text("left by a process of this number that died")

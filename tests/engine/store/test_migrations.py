@@ -76,7 +76,7 @@ async def test_a_file_of_every_earlier_release_is_read_and_written(tmp_path: Pat
     await store.close()
 
 
-async def test_a_process_of_an_earlier_release_goes_on_writing(tmp_path: Path) -> None:
+async def test_a_process_of_an_earlier_release_can_still_write(tmp_path: Path) -> None:
     home = tmp_path / "home"
     old_database(home, 2)
     with closing(sqlite3.connect(home / "counsel.db", isolation_level=None)) as old:

@@ -60,7 +60,7 @@ def count(database: Database, table: str = "jobs") -> int:
     return int(first(database, f"SELECT COUNT(*) FROM {table}"))
 
 
-async def test_expired_jobs_go_in_many_short_transactions_and_their_pages_with_them(
+async def test_expired_jobs_and_their_pages_are_freed_in_many_short_transactions(
     database: Database,
 ) -> None:
     await database.write(lambda db: add_jobs(db, 3000, age=4 * DAY))

@@ -127,7 +127,7 @@ async def test_another_secret_key_is_introduced_beside_the_old_one(
     assert key_of(await OwnKeys(store).applied(Caller(settings=new, person=ada))) == KEY
 
 
-async def test_a_removed_key_is_gone_and_goes_with_its_person(
+async def test_a_removed_key_is_gone_and_keys_are_deleted_with_their_person(
     store: PostgresStore, ada: Person, tmp_path: Path
 ) -> None:
     keys, config = OwnKeys(store), server(tmp_path)

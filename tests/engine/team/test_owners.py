@@ -54,7 +54,7 @@ async def seen_dead(engine: Engine, by: Engine) -> None:
 async def test_another_machine_continues_the_job_of_a_dead_server(
     server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.store.postgres.presence.SETTLING", -1.0)
+    monkeypatch.setattr("counsel.engine.store.postgres.presence.SETTLE_SECONDS", -1.0)
     first, second = await server("a"), await server("b")
     fake_api.script(hang_after=1, times=1)
     job = await first.submit(HELLO, caller(), background=True)
@@ -70,7 +70,7 @@ async def test_a_server_that_others_may_think_dead_sends_nothing(
     server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = await server("a")
-    monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE", -1.0)
+    monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE_SECONDS", -1.0)
     job = await engine.submit(HELLO, caller(), background=True)
     presence: Any = engine.store.team and engine.store.team.presence
     confirmation = presence.confirmed
@@ -82,13 +82,13 @@ async def test_a_server_that_others_may_think_dead_sends_nothing(
     assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
 
 
-async def test_a_server_that_was_away_looks_whether_the_job_is_still_its_own_before_it_sends(
+async def test_a_server_that_was_away_checks_that_it_still_owns_the_job_before_it_sends(
     server: OpenServer, caller: Callable[..., Caller], fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = await server("a")
     for loop in engine.runner.periodic.tasks:
         loop.cancel()  # the others would notice, too
-    monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE", -1.0)
+    monkeypatch.setattr("counsel.engine.store.postgres.presence.SURE_SECONDS", -1.0)
     job = await engine.submit(HELLO, caller(), background=True)
     assert await engine.store.adopt(job, engine.runner.ownership.name, "someone else")
     running = engine.runner.running[job]

@@ -300,7 +300,7 @@ async def test_why_a_server_should_get_no_work(
 
 
 async def test_a_database_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "PATIENCE", 0.01)
+    monkeypatch.setattr(readiness, "CHECK_SECONDS", 0.01)
     silent = store(QueueState())
     silent.team.health.check = asyncio.Event().wait
     (reason,) = await readiness.not_ready(silent, 10)
@@ -312,7 +312,7 @@ async def test_a_probe_does_not_wait_until_a_silent_database_has_been_told_to_st
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The driver does not abandon a query at once: it asks the server to stop it, and the server is silent."""
-    monkeypatch.setattr(readiness, "PATIENCE", 0.01)
+    monkeypatch.setattr(readiness, "CHECK_SECONDS", 0.01)
     answers = asyncio.Event()
 
     async def check() -> None:

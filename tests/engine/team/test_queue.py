@@ -57,7 +57,7 @@ async def queue(engine: Engine) -> list[Any]:
     return await rows(engine, sql)
 
 
-async def test_a_server_with_room_runs_the_call_itself_and_the_queue_knows(
+async def test_a_server_with_room_runs_the_call_itself_and_the_queue_records_it(
     server: OpenServer, caller: MakeCaller, fake_api: FakeAPI
 ) -> None:
     engine = await server("a")
@@ -89,7 +89,7 @@ async def test_another_server_runs_the_job_and_its_live_text_is_followed_where_i
 
 
 @pytest.mark.parametrize("ends_meanwhile", [False, True])
-async def test_a_follower_elsewhere_misses_nothing_of_what_was_said_while_the_database_was_away(
+async def test_a_follower_on_another_server_misses_no_text_from_a_database_outage(
     server: OpenServer,
     caller: MakeCaller,
     fake_api: FakeAPI,
@@ -98,7 +98,7 @@ async def test_a_follower_elsewhere_misses_nothing_of_what_was_said_while_the_da
     ends_meanwhile: bool,
 ) -> None:
     """It is away for longer than writes wait for it: what could not be written is written later, in order."""
-    monkeypatch.setattr("counsel.engine.store.postgres.writer.PATIENCE", 0.1)
+    monkeypatch.setattr("counsel.engine.store.postgres.writer.WRITE_SECONDS", 0.1)
     monkeypatch.setattr("counsel.engine.jobs.running.AGAIN", 0.0)
     words = "".join(f"<{number}>" for number in range(200))
     fake_api.script(text=words, deltas=200, chunk_delay=0.02)
@@ -317,9 +317,7 @@ async def test_a_cancel_reaches_the_server_that_runs_the_job_and_one_that_waits_
     assert len(fake_api.log.requests) == 1
 
 
-async def test_what_a_stale_worker_says_about_a_row_is_not_accepted(
-    server: OpenServer, caller: MakeCaller
-) -> None:
+async def test_a_stale_workers_changes_to_a_row_are_rejected(server: OpenServer, caller: MakeCaller) -> None:
     engine = await server("a", concurrency=0)
     await engine.submit(ask("hello"), caller(), background=True)
     assert engine.store.team
@@ -351,10 +349,10 @@ async def test_what_a_stale_worker_says_about_a_row_is_not_accepted(
     assert await queue(engine) == []
 
 
-async def test_what_a_dead_worker_had_taken_is_run_by_another(
+async def test_a_dead_workers_job_is_run_by_another(
     server: OpenServer, caller: MakeCaller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("counsel.engine.team.queue.queue._LOOK", 0.05)
+    monkeypatch.setattr("counsel.engine.team.queue.queue._REAP_SECONDS", 0.05)
     first = await server("a", concurrency=0)
     job = await first.submit(ask("hello"), caller(), background=True)
     assert first.store.team

@@ -23,7 +23,7 @@ from counsel.engine.team.queue.queue import Later, _Retry
         (0, KeyboardInterrupt(), 5.0),
     ],
 )
-def test_failures_are_tried_again_ever_later_and_what_asks_for_it_when_it_says(
+def test_failures_are_retried_at_growing_intervals_or_at_the_requested_time(
     attempts: int,
     error: BaseException,
     seconds: float,

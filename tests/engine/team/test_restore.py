@@ -36,7 +36,7 @@ async def test_an_open_job_of_a_dump_continues_in_the_restored_database_with_its
 ) -> None:
     from team.restore import run
 
-    monkeypatch.setattr("counsel.engine.store.postgres.presence.SETTLING", -1.0)
+    monkeypatch.setattr("counsel.engine.store.postgres.presence.SETTLE_SECONDS", -1.0)
     fake_api.script(hang_after=1, times=1, model="sonnet")
     dump = str(tmp_path / "dump")
     with postgres_server.empty() as url:

@@ -118,7 +118,7 @@ async def test_too_many_calls_in_a_minute(frees: float | None, wait: float) -> N
     assert error.fields["until"].startswith("2001-09-09T01:4")
 
 
-async def test_who_may_make_no_calls_is_not_told_to_wait() -> None:
+async def test_a_person_who_may_make_no_calls_is_not_told_to_wait() -> None:
     row = LimitRow("person", "p_ada", per_minute=0, at_once=0, shown="Ada Lovelace")
     _, rates = await new_limits(row)[0].of_call(ADA, "openai")
     for rate in rates:

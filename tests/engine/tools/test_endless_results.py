@@ -36,7 +36,7 @@ for line in sys.stdin:
 """
 
 
-async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(
+async def test_a_tool_with_an_endless_answer_is_cut_off_and_the_model_answers(
     shared_tools: Any, tmp_path: Path
 ) -> None:
     script = tmp_path / "endless.py"
@@ -50,7 +50,7 @@ async def test_a_tool_whose_answer_has_no_end_is_cut_off_and_the_model_answers(
     assert [call["ok"] for call in result["metadata"]["tool_calls"]] == [False]
 
 
-async def test_an_http_body_without_an_end_or_compressed_is_refused(
+async def test_an_endless_or_compressed_http_body_is_refused(
     shared_tools: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(message_limits, "MOST_BODY", 1_000_000)

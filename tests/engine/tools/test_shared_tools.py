@@ -86,7 +86,7 @@ async def test_text_of_several_rounds_is_separate(remote: SharedTools) -> None:
     assert (await remote.ask())["content"] == "Let me see.\n\nAt 06:40."
 
 
-async def test_text_before_the_tools_is_no_answer(remote: SharedTools) -> None:
+async def test_text_before_the_tools_is_not_an_answer(remote: SharedTools) -> None:
     usage = {"input": 100, "output": 10}
     remote.fake.script(
         tool_calls=remote.calls("notes__look_up", note="tide"), text="Let me see.", usage=usage
@@ -170,7 +170,7 @@ async def test_a_relative_path_is_ignored_in_an_untrusted_folder(
     await expect_refusal(shared_tools, InvalidArgument, "which no agent was told to trust")
 
 
-async def test_what_a_relative_variable_finds_in_the_folder_is_not_the_users(
+async def test_files_that_a_relative_variable_points_to_are_not_the_users(
     shared_tools: SharedTools,
 ) -> None:
     (shared_tools.project / "own").mkdir()
@@ -178,7 +178,7 @@ async def test_what_a_relative_variable_finds_in_the_folder_is_not_the_users(
     await expect_refusal(shared_tools, NotFound, "No agent has", shared_tools.caller(CLAUDE_CONFIG_DIR="own"))
 
 
-async def test_a_server_does_not_import_what_lies_in_the_callers_folder(shared_tools: SharedTools) -> None:
+async def test_a_server_does_not_import_modules_from_the_callers_folder(shared_tools: SharedTools) -> None:
     canary = shared_tools.home / "canary"
     for name in ("mcp.py", "runpy.py", "sitecustomize.py", "notes_trap.py"):
         (shared_tools.project / name).write_text(f"open({str(canary)!r}, 'w').write(__file__)")
@@ -214,7 +214,7 @@ async def test_counsel_itself_is_not_shared(shared_tools: SharedTools) -> None:
     )
 
 
-async def test_a_switched_off_server(shared_tools: SharedTools) -> None:
+async def test_a_disabled_server(shared_tools: SharedTools) -> None:
     content: dict[str, Any] = {"projects": {str(shared_tools.project): {"disabledMcpServers": ["notes"]}}}
     content["mcpServers"] = {"notes": {"type": "stdio", **shared_tools.entry()}}
     (shared_tools.home / ".claude.json").write_text(json.dumps(content))
@@ -236,7 +236,7 @@ async def test_the_callers_own_definition_wins_and_a_difference_is_named(
     assert f"{used} was used" in notice["text"]
 
 
-async def test_the_same_definition_twice_is_no_difference(remote: SharedTools) -> None:
+async def test_the_same_definition_twice_is_not_a_difference(remote: SharedTools) -> None:
     remote.gemini(notes={"httpUrl": remote.url})
     assert "notices" not in (await remote.ask())["metadata"]
 
@@ -283,7 +283,7 @@ async def test_the_model_gets_the_error_of_a_tool_that_fails(remote: SharedTools
     assert report["is_error"] is True
 
 
-async def test_a_tool_that_hangs_has_its_time(
+async def test_a_tool_that_hangs_is_stopped_at_its_time_limit(
     shared_tools: SharedTools, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "CALL_SECONDS", 0.3)
@@ -362,7 +362,7 @@ async def test_a_model_that_never_stops_calling_is_stopped(
     assert "last round" not in json.dumps(remote.fake.log.calls[1].body)
 
 
-async def test_nothing_that_tools_say_is_written_down(remote: SharedTools) -> None:
+async def test_output_of_tools_is_not_stored(remote: SharedTools) -> None:
     remote.fake.script(tool_calls=remote.calls("notes__look_up", note="tide"), text="At dawn.", times=None)
     job = await remote.submit()
     await remote.engine.wait(job)
@@ -381,7 +381,7 @@ async def test_nothing_that_tools_say_is_written_down(remote: SharedTools) -> No
         ("ünder", "größe", "_nder__gr__e"),
     ],
 )
-def test_names_are_what_vendors_take(server: str, tool: str, name: str) -> None:
+def test_names_are_valid_for_every_vendor(server: str, tool: str, name: str) -> None:
     assert loop.tool_name(server, tool, {}) == name
 
 

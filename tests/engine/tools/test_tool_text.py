@@ -1,4 +1,4 @@
-"""What a model reads of a tool's result, and which tools it is offered by which names."""
+"""What a model reads from a tool's result, and which tools it is offered under which names."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_servers_entry_filters_its_tools() -> None:
     assert offered(link("s", *tools, exclude=("a",)))[0] == ["s__b", "s__c"]
 
 
-def test_a_server_of_which_nothing_is_offered_is_reported_with_the_reason() -> None:
+def test_a_server_that_offers_no_tools_is_reported_with_the_reason() -> None:
     (writes,) = offered(link("s", tool("write", reads=False)))[1]
     (notice,) = offered(link("s", tool("a"), include=()))[1]
     (empty,) = offered(link("s"))[1]
@@ -132,7 +132,7 @@ def test_a_description_is_the_tools_own_or_its_title_or_name_and_bounded() -> No
     assert [loop._description(tool_) for tool_ in tools] == ["d" * 1_024, "Title", "c"]
 
 
-def test_a_schema_has_what_openai_misses_and_not_what_gemini_does_not_know() -> None:
+def test_a_schema_has_what_openai_requires_and_lacks_what_gemini_does_not_know() -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "required": ["a"],

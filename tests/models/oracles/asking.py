@@ -61,7 +61,7 @@ from fake import FakeAPI
 IMAGE = Image("image/png", b"\x89PNG\r\n\x1a\n-not-really")
 SCHEMA: Json = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
 TOOL = ToolSpec("look", "Look at something.", SCHEMA)
-LOOKED = ToolCall("call_1", "look", {"at": "the sky"})
+LOOK_CALL = ToolCall("call_1", "look", {"at": "the sky"})
 HISTORY = (Turn("user", "one"), Turn("assistant", "two"), Turn("user", "three"))
 
 CASES: dict[str, Call] = {
@@ -73,7 +73,7 @@ CASES: dict[str, Call] = {
     "tool_loop": Call(
         (
             Turn("user", "colour?"),
-            Turn("assistant", "Let me see.", tool_calls=(LOOKED,)),
+            Turn("assistant", "Let me see.", tool_calls=(LOOK_CALL,)),
             Turn("tool", tool_results=(ToolResult("call_1", "look", "blue"),)),
         ),
         tools=(TOOL,),

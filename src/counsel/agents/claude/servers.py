@@ -225,7 +225,7 @@ def _settings(workspace: Workspace) -> list[Target]:
 
 
 def _mentions(workspace: Workspace, table: ServerTable) -> list[Mention]:
-    """Where a renamed server is disabled: a user's server can be disabled in any project."""
+    """The lists that disable a server by name: a user's server can be disabled in any project."""
     return [Mention(_user_file(workspace), _rename_elsewhere)] if table.scope == "user" else []
 
 
@@ -291,7 +291,7 @@ def _answers(workspace: Workspace, reader: Reader) -> list[Mapping[str, object]]
 
 
 def _is_valid(settings: Mapping[str, object]) -> bool:
-    """One wrong value among these makes Claude Code ignore the whole file."""
+    """Whether Claude Code uses the file: one wrong value makes it ignore all of it."""
     lists = (settings.get(key, []) for key in ("enabledMcpjsonServers", "disabledMcpjsonServers"))
     are_names = (isinstance(value, list) and all(isinstance(name, str) for name in value) for value in lists)
     return all(are_names) and isinstance(settings.get(_APPROVE_ALL, False), bool)

@@ -154,7 +154,7 @@ def _header_references(entry: Entry) -> dict[str, str]:
 
 
 def write(server: Server) -> dict[str, object]:
-    """In Codex's own order; `env` and the header tables are sorted, as Codex sorts them."""
+    """The entry in Codex's own order; `env` and the header tables are sorted, as Codex sorts them."""
     entry = _stdio(server) if server.transport == "stdio" else _remote(server)
     if not server.enabled:
         entry["enabled"] = False

@@ -142,7 +142,7 @@ class Reader(driver.Reader):
         self._model: str | None = None
         self._finished: Finished | None = None
         self._error: str | None = None
-        self._reason = ""  # of the error that its result reports
+        self._reason = ""  # why the run failed, according to its result
         self._status: int | None = None
         self._started_at = ""  # a timestamp in Gemini's format
         self._texts: list[list[str]] = []  # the text between tool calls

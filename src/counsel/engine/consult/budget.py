@@ -35,11 +35,11 @@ from counsel.types import Call, Model, Usage
 if TYPE_CHECKING:
     from counsel.engine.team.limits import TeamLimits, TeamRate
 
-LEAST = 1_024  # output tokens; a call for which fewer are left is refused
-LEAST_REASONING = 4_096  # the same for models that reason, as reasoning tokens count
-FAIR = 8_192  # output tokens that a call may get even if they exceed its share
+MIN_OUTPUT = 1_024  # output tokens; a call for which fewer are left is refused
+MIN_REASONING_OUTPUT = 4_096  # for models that reason: reasoning tokens count as output
+FAIR_OUTPUT = 8_192  # output tokens that a call may get even if they exceed its share
 SHARE = 0.25  # of the rest of a day's or month's budget, for one call, since others may run at the same time
-PATIENCE = 30.0  # seconds that one model of a round waits for the others
+ROUND_SECONDS = 30.0  # that one model of a round waits for the others
 _SKEW = 86_400.0  # seconds; the clock may be set back while a job runs
 
 
@@ -168,7 +168,7 @@ class Round:
         outcome: asyncio.Future[ReservationOutcome] = asyncio.get_running_loop().create_future()
         self._waiting[slot] = request, outcome
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._stop_waiting)
+            self._timer = asyncio.get_running_loop().call_later(ROUND_SECONDS, self._stop_waiting)
         self._missing.discard(slot)
         self._decide_when_complete()
         return await outcome
@@ -278,7 +278,7 @@ class CallBudget:
         # Anthropic's thinking tokens are in addition to a caller's limit.
         requested = None if model.effort_style.startswith("budget") else call.max_output
         max_output = min(model.output, requested or model.output, self._max_output or model.output)
-        least = LEAST if model.effort_style == "none" else LEAST_REASONING
+        min_output = MIN_OUTPUT if model.effort_style == "none" else MIN_REASONING_OUTPUT
         return ReservationRequest(
             id=secrets.token_hex(8),
             owner=self._job.budgets.owner,
@@ -287,8 +287,8 @@ class CallBudget:
             model=model.id,
             input_usd=bound.input,
             usd_per_token=bound.per_output_token,
-            min_output=min(least, max_output),
-            fair_output=min(FAIR, max_output),
+            min_output=min(min_output, max_output),
+            fair_output=min(FAIR_OUTPUT, max_output),
             max_output=max_output,
             limits=tuple(limit.stored for limit in limits),
             person=self._job.job.caller.owner,

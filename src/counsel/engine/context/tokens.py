@@ -70,9 +70,7 @@ def estimate_call(call: Call, model: Model) -> int:
 
 
 _CHUNK = 4_096  # characters that are classified together
-_SPARSE = (
-    12  # prose and code have a blank or line break in every 12 characters; digits, hashes and base64 do not
-)
+_SPARSE = 12  # prose and code have a blank or line break in every 12 characters; base64 and digits do not
 _FRAMING = 1_000  # tokens that a vendor adds: its template, instructions for tools
 _SEARCH_RESULTS = 30_000  # tokens of search results that the vendor adds to the input
 

@@ -95,7 +95,7 @@ MOST_GROUPS = 50  # groups in a series; the others are one group without a name
 
 
 async def series(store: Store, since: float, until: float, by: By, buckets: int) -> UsageSeries:
-    """The same over time: for each group, one value for each step of the period. Times are seconds since 1970."""
+    """`summary` over time: for each group, one value for each step of the period. Times are seconds since 1970."""
     calls = [call for call in await store.usage(since) if call.at < until]
     step = (until - since) / buckets
     by_group: dict[str, list[UsageRecord]] = {}

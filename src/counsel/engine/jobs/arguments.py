@@ -42,7 +42,7 @@ def without_blanks(request: Request) -> Request:
 
 
 def _members(models: Any) -> Any:
-    """Without the absent parts of members: `{"model": "opus", "role": null}`."""
+    """The members without their absent parts: `{"model": "opus", "role": null}`."""
     return argument_schema.without_blanks(RULES["models"], models)
 
 

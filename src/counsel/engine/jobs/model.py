@@ -21,7 +21,7 @@ class Members:
     """The models of a consensus, by slot: each can be stopped while the others continue."""
 
     cancelled: set[str] = field(default_factory=set)
-    texts: dict[str, str] = field(default_factory=dict)  # of cancelled ones, from an earlier attempt
+    texts: dict[str, str] = field(default_factory=dict)  # of members cancelled in an earlier attempt
     tasks: dict[str, asyncio.Task[object]] = field(default_factory=dict)  # of the current round
 
     def stop(self, slot: str) -> None:
@@ -47,7 +47,7 @@ class Job:
     status: Status = "processing"
     members: Members = field(default_factory=Members)
     handed_over: bool = False  # another process continues it
-    request: RequestContext = field(default_factory=request_context.current)  # that it came with
+    request: RequestContext = field(default_factory=request_context.current)  # the request that submitted it
     is_adopted: bool = False  # another process started it, or it waited in a team's queue
 
     @property

@@ -19,7 +19,7 @@ __all__ = ["NO_OWNER", "FileOwners", "Life", "Owners"]
 class Owners(Protocol):
     @property
     def name(self) -> str:
-        """Of this process, unique."""
+        """This process's unique name."""
 
     @property
     def gaps(self) -> int:
@@ -49,7 +49,8 @@ class Owners(Protocol):
         """Forget dead owners, except `job_owners`, which still own jobs."""
 
     async def release(self, *, owns_jobs: bool = False) -> None:
-        """This process ends. `owns_jobs`: its jobs could not be released, so others must be able to see its death."""
+        """Called when this process ends. `owns_jobs`: its jobs could not be released, so others must be able to see its
+        death."""
 
 
 class FileOwners:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from counsel.engine.jobs.runner import Runner
 
 log = logging.getLogger("counsel.runner")
-_TICK = 0.2  # seconds: text to the store, cancels from other processes
-_ORPHANS = 2.0  # seconds between searches for jobs of dead processes
-_LOOK = 2.0  # seconds between checks of the database's file
+_TICK_SECONDS = 0.2  # between writes of new text and checks for cancels from other processes
+_ORPHAN_SECONDS = 2.0  # between searches for jobs of dead processes
+_CHECK_SECONDS = 2.0  # between checks of the database's file
 _FIRST_UPKEEP = 5.0  # seconds
-_SWEEP = 3600.0
+_SWEEP_SECONDS = 3600.0
 _FRESH = 3600.0  # seconds for which a text is kept although its job could not be stored
 
 
@@ -40,9 +40,9 @@ class Periodic:
 
     def start(self) -> None:
         self.tasks = [
-            asyncio.create_task(_forever(_TICK, self._tick_while_running)),
-            asyncio.create_task(_forever(_ORPHANS, self._recover, self._runner.orphan_event)),
-            asyncio.create_task(_forever(_LOOK, self._look)),
+            asyncio.create_task(_forever(_TICK_SECONDS, self._tick_while_running)),
+            asyncio.create_task(_forever(_ORPHAN_SECONDS, self._recover, self._runner.orphan_event)),
+            asyncio.create_task(_forever(_CHECK_SECONDS, self._look)),
             asyncio.create_task(self._upkeep()),
         ]
 
@@ -60,7 +60,7 @@ class Periodic:
             return
         now = time.monotonic()
         for running in list(runner.running.values()):
-            if now - running.since > _TICK:  # most calls end sooner: their row has everything
+            if now - running.since > _TICK_SECONDS:  # most calls end sooner: their row has everything
                 running.flush(self._store)
         if self._store.is_current():
             runner.ownership.hold()
@@ -80,7 +80,7 @@ class Periodic:
         """Starts late, so that it slows neither the first call nor a short command."""
         await asyncio.sleep(_FIRST_UPKEEP)
         await self._store.check()
-        await _forever(_SWEEP, self.sweep)
+        await _forever(_SWEEP_SECONDS, self.sweep)
 
     async def sweep(self) -> None:
         if self._store.problem or not self._store.is_current():

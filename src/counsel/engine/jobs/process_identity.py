@@ -29,7 +29,7 @@ class Process:
         return _SEPARATOR.join(parts)
 
     def runs(self) -> bool | None:
-        """None: it cannot be decided."""
+        """Whether the process still runs; None: undecidable."""
         own = current()
         if self.machine and self.machine != own.machine:
             return None

@@ -27,7 +27,7 @@ _STUCK = 25  # consecutive attempts that sent calls and finished none
 # The numbers of each attempt's events begin here: a follower may have seen unstored events of a killed process, and
 # must not mistake the next process's events for those.
 EVENTS_PER_ATTEMPT = 1_000_000
-_CLIENT_GONE = 60.0  # seconds after which an interrupted synchronous call is given up
+_CLIENT_SECONDS = 60.0  # after which an interrupted synchronous call is given up
 _FRESH = 0.5  # seconds for which an answer about which server has a job's keys is reused
 
 
@@ -156,7 +156,7 @@ class Recovery:
     def _client_is_gone(self, job: JobRecord) -> bool:
         """Whether the client did not come back in time, counted from when this engine found the call."""
         since = self._interrupted_since.setdefault(job.id, time.monotonic())
-        return time.monotonic() - since >= _CLIENT_GONE
+        return time.monotonic() - since >= _CLIENT_SECONDS
 
     async def _take_over(self, job: JobRecord, settings: Settings) -> None:
         self._interrupted_since.pop(job.id, None)

@@ -17,13 +17,13 @@ from counsel.engine.store.protocol import Store
 from counsel.request_rules import check_name
 from counsel.requests import ChatRequest, Request
 
-_LOOK_AGAIN = 10  # seconds: a folder may become a repository
+_CACHE_SECONDS = 10  # then a folder may have become a repository
 NEWEST = "default"  # means the most recently used tag
 
 
 def project(folder: Path) -> str:
     """The git repository that contains the folder, else the folder itself: agents start in different subfolders."""
-    return _project(folder, int(time.monotonic() / _LOOK_AGAIN))
+    return _project(folder, int(time.monotonic() / _CACHE_SECONDS))
 
 
 @lru_cache(maxsize=256)

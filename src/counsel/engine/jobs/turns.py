@@ -19,8 +19,8 @@ from counsel.engine.store.records import JobRecord
 from counsel.job_events import Wait
 
 MissingKeys: TypeAlias = Callable[[JobRecord], Awaitable[Wait | None]]
-_LOOK = 1.0  # seconds between checks of who owns the job ahead
-KEYLESS = 60.0  # seconds that a caller waits behind a job that waits for keys
+_CHECK_SECONDS = 1.0  # between checks of who owns the job ahead
+KEYLESS_SECONDS = 60.0  # that a caller waits behind a job that waits for keys
 
 
 class Turns:
@@ -52,13 +52,13 @@ class Turns:
                 mark = self._store.mark(first.id)
                 continue  # it may have ended before the mark
             now = time.monotonic()
-            if now - checked_at >= _LOOK:
+            if now - checked_at >= _CHECK_SECONDS:
                 checked_at = now
                 self._orphan_event.set()
                 keyless_since = (keyless_since or now) if await self._missing_keys(first) else None
-            if keyless_since and now - keyless_since > KEYLESS and not job.background:
+            if keyless_since and now - keyless_since > KEYLESS_SECONDS and not job.background:
                 raise recovery.blocked_error(first, await self._missing_keys(first))
-            await self._next_end(job.conversation, first.id, mark, checked_at + _LOOK - now)
+            await self._next_end(job.conversation, first.id, mark, checked_at + _CHECK_SECONDS - now)
             mark = self._store.mark(first.id)
 
     async def _next_end(self, conversation: str, first: str, mark: int, seconds: float) -> None:

@@ -10,5 +10,5 @@ class QueueState:
     """Unfinished jobs of all servers. A job that waits for an earlier turn of its conversation is not late."""
 
     open: int = 0
-    waiting: int = 0  # for a process to take them
+    waiting: int = 0  # not taken by any process yet
     oldest_seconds: float = 0.0  # since the oldest waiting job was submitted

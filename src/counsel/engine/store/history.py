@@ -8,13 +8,13 @@ from typing import Any, Protocol, TypeAlias
 
 from counsel.lazy_dataclass import dataclass
 
-Row: TypeAlias = Mapping[str, Any]  # by column; lists are lists
+Row: TypeAlias = Mapping[str, Any]  # values by column; JSON lists are parsed
 
 
 class History(Protocol):
     """What a SQLite database contains. Reading it changes nothing."""
 
-    problem: str | None  # that some of it could not be read
+    problem: str | None  # set if some rows could not be read
 
     def conversations(self) -> Iterator[Row]:
         """Those that have not expired."""
@@ -47,7 +47,7 @@ class ImportReport:
     usage: int = 0
     images: int = 0
     present: int = 0  # conversations and jobs that were already there
-    open_jobs: list[str] = field(default_factory=list)  # they stay where they are
+    open_jobs: list[str] = field(default_factory=list)  # unfinished jobs, which are not imported
     renamed: dict[str, str] = field(default_factory=dict)  # new ids, by old ids that belonged to others
     untagged: list[str] = field(default_factory=list)  # conversations whose tag was taken
     diverged: list[str] = field(default_factory=list)  # conversations that were continued in both places

@@ -29,7 +29,7 @@ class LimitRow:
 
 class LimitStore(Protocol):
     async def listed(self) -> list[LimitRow]:
-        """All of them, by kind and name."""
+        """All limits, by kind and name."""
 
     def set(self, row: LimitRow) -> Pending[None]:
         """Replace the limit; an empty one removes it."""

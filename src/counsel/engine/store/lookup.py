@@ -20,7 +20,7 @@ class Lookup(Protocol):
         """Newest first."""
 
     def newest_job(self, project: str | None = None, *, running: bool = False) -> Entry | None:
-        """Of a project, or of all; `running`: only jobs that have not ended."""
+        """The newest job of a project, or of all; `running`: only jobs that have not ended."""
 
     def conversation(self, name: str) -> Entry | None: ...
 

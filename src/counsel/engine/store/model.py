@@ -1,4 +1,4 @@
-"""What is stored of a job: the complete request, so that it can run again after a crash; its caller; each reply."""
+"""What is stored about a job: the complete request, so that it can run again after a crash; its caller; each reply."""
 
 from __future__ import annotations
 

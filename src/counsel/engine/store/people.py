@@ -36,7 +36,7 @@ class SignedIn:
     """Who sent a request, and with which token."""
 
     person: Person
-    token: str  # its id
+    token: str  # the token's id
     expires: float | None = None
 
 
@@ -59,10 +59,10 @@ class PeopleStore(Protocol):
     """Names are compared without case, by their `folded` form."""
 
     async def listed(self) -> list[PersonRecord]:
-        """By name, each with its tokens that have not expired."""
+        """All people by name, each with the tokens that have not expired."""
 
     async def usage(self, since: float) -> list[PersonUsage]:
-        """Of everyone who made calls since then, the most expensive first."""
+        """The usage of everyone who made calls since then, the most expensive first."""
 
     async def named(self, folded_name: str) -> PersonRecord | None: ...
 

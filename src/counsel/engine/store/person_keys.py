@@ -13,14 +13,14 @@ class PersonKeyStore(Protocol):
         """A person's encrypted keys, by provider."""
 
     async def stored(self, person: str) -> dict[str, float]:
-        """When each was stored, by provider."""
+        """When each key was stored, by provider."""
 
     def set(self, person: str, provider: str, ciphertext: bytes, at: float) -> Pending[None]: ...
 
     def remove(self, person: str, provider: str) -> Pending[bool]: ...
 
     async def all(self) -> Mapping[tuple[str, str], bytes]:
-        """By person and provider, to encrypt them with another secret key."""
+        """All keys by person and provider, to encrypt them with another secret key."""
 
     def reseal(self, person: str, provider: str, before: bytes, after: bytes) -> Pending[bool]:
-        """Replace one, unless the person has stored another one meanwhile."""
+        """Replace a key, unless the person has stored another one meanwhile."""

@@ -129,7 +129,7 @@ class JobStore(Protocol):
         """Newest first. Raises `InvalidArgument` for a cursor that is not a page's `next`."""
 
     async def outcomes(self, jobs: Collection[str]) -> dict[str, JobOutcome]:
-        """Of the jobs that have ended."""
+        """The outcomes of the jobs that have ended."""
 
     async def open_jobs(self, conversation: str | None = None) -> list[JobRecord]:
         """All that have not ended; those of one conversation in the order of its turns."""
@@ -145,7 +145,7 @@ class JobStore(Protocol):
     async def standing(self, jobs: Sequence[str]) -> list[JobStanding]: ...
 
     async def owners(self) -> set[str]:
-        """Of all open jobs."""
+        """The owners of all open jobs."""
 
 
 class CallStore(Protocol):
@@ -303,7 +303,7 @@ class McpSessions(Protocol):
         """The state of this person's session, whose lifetime begins again; None: there is none."""
 
     async def uses(self, name: str) -> int:
-        """How often any server has used it; 0 if it has ended."""
+        """How often the servers have used the session; 0 if it has ended."""
 
     def close(self, name: str) -> Pending[None]: ...
 
@@ -345,7 +345,7 @@ class TeamStore(Protocol):
         """What people have shared with the team: conversations and their images, read-only."""
 
     async def sharings(self, conversations: Collection[str]) -> dict[str, Sharing]:
-        """Of the conversations that are shared."""
+        """The sharings of those conversations that are shared."""
 
     def share(self, conversation: str, at: float | None) -> Pending[bool]:
         """Let the team read a conversation from now on, or (None) no longer. False: there is no such conversation."""

@@ -71,7 +71,7 @@ class NewJob:
     keep_days: int  # after the job's end
     title: str
     may_continue: bool = True  # False: the conversation's id was made for this job
-    queue: QueueEntry | None = None  # in a team
+    queue: QueueEntry | None = None  # set in a team
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ _TINY = 1e-9  # dollars: sums of floats are not exact
 
 
 def limits_of(requests: Sequence[ReservationRequest]) -> list[BudgetLimit]:
-    """Each once, in order."""
+    """Each limit of the requests once, in order."""
     return list(dict.fromkeys(limit for request in requests for limit in request.limits))
 
 
 def rates_of(requests: Sequence[ReservationRequest]) -> list[RateLimit]:
-    """Each once, in order."""
+    """Each rate limit of the requests once, in order."""
     return list(dict.fromkeys(rate for request in requests for rate in request.rates))
 
 
@@ -52,7 +52,7 @@ def decide(
         )
         if short is not None:
             limit = request.limits[short]
-            change = remaining[limit] - states[limit].left(limit)  # by the requests before this one
+            change = remaining[limit] - states[limit].left(limit)  # reserved by the requests before this one
             state = BudgetState(states[limit].spent, states[limit].reserved - change)
             refusals[request.id] = NotGranted(short, state, least_cost)
             continue

@@ -146,7 +146,7 @@ def _url(endpoint: Endpoint) -> str:
 def _accepted_thinking(
     model: Model, effort: str | int | None, call: Call, options: Mapping[str, object]
 ) -> tuple[dict[str, object] | None, int, tuple[str, ...]]:
-    """As `_thinking`, with the setting that is left out where the vendor refuses to think."""
+    """As `_thinking`, and the name of the setting that is left out if the vendor refuses to think."""
     thinking, limit = anthropic_client.requested_thinking(call, model) or _thinking(
         model, effort, call, options
     )

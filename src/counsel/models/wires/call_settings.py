@@ -75,7 +75,7 @@ def resolve_settings(
 
 
 def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings:
-    """Without defaults: a client of a vendor's API gets what it would get there."""
+    """The settings without our defaults: a client of a vendor's API gets what it would get there."""
     knobs = call.knobs
     temperature = None if knobs.temperature is None else _temperature(model, knobs.temperature)
     searches = knobs.web_search and can_search

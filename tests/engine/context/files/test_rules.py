@@ -16,7 +16,7 @@ from counsel.errors import FileNotAllowed, FileTooLarge, InvalidArgument, NotFou
 from support.context_files import ask, refused
 
 
-def test_relative_names_are_looked_for_in_the_folder_then_in_the_roots(
+def test_relative_names_are_resolved_in_the_folder_then_in_the_roots(
     project: Path, caller: Callable[..., Caller]
 ) -> None:
     root = project.parent / "root"
@@ -63,7 +63,7 @@ def test_a_user_can_allow_more(project: Path, caller: Callable[..., Caller]) -> 
         assert "outside" in ask(caller(COUNSEL_ALLOWED_DIRS=setting), "../outside.txt").prompt
 
 
-def test_the_root_of_the_disk_is_no_project(project: Path, caller: Callable[..., Caller]) -> None:
+def test_the_root_of_the_disk_is_not_a_project(project: Path, caller: Callable[..., Caller]) -> None:
     (project / "a").write_text("text\n")
     assert "no folder" in str(refused(FileNotAllowed, caller(cwd=Path("/")), str(project / "a")))
 
@@ -221,5 +221,5 @@ def test_an_unreadable_file_is_named(
         ("a{b}", "a{b}"),
     ],
 )
-def test_a_name_without_its_lines(name: str, plain: str) -> None:
+def test_a_name_without_its_line_range(name: str, plain: str) -> None:
     assert files.without_range(name) == plain

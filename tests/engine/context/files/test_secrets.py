@@ -53,7 +53,7 @@ def test_secrets_are_refused_by_name_unless_the_user_names_them(
 @pytest.mark.parametrize(
     "name", [".env.example", ".env.sample", ".env.template", "environment.py", "id_rsa.pub", "env.d.ts"]
 )
-def test_examples_and_public_halves_are_no_secrets(
+def test_examples_and_public_keys_are_not_secrets(
     project: Path, caller: Callable[..., Caller], name: str
 ) -> None:
     (project / name).write_text("A=\n")
@@ -94,7 +94,7 @@ def test_a_clusters_client_key_is_refused_by_content(
     refused(FileNotAllowed, caller(), "cluster.conf")
 
 
-def test_code_that_mentions_the_header_is_no_key(project: Path, caller: Callable[..., Caller]) -> None:
+def test_code_that_mentions_the_header_is_not_a_key(project: Path, caller: Callable[..., Caller]) -> None:
     (project / "check.py").write_text(
         'if "-----BEGIN PRIVATE KEY-----" in text:\n    raise ValueError(text)\n'
     )
@@ -139,7 +139,7 @@ def test_counsels_own_folder_is_refused(project: Path, caller: Callable[..., Cal
 
 
 @pytest.mark.parametrize("text", ["\n", " ", "-----BEGIN PRIVATE KEY-----", "client-key-data:\n", "\r"])
-def test_looking_for_secrets_takes_no_hostile_files_time(
+def test_a_hostile_file_does_not_slow_down_the_search_for_secrets(
     project: Path, caller: Callable[..., Caller], text: str
 ) -> None:
     """Each of these texts made an earlier pattern run for hours."""

@@ -171,7 +171,7 @@ async def test_two_processes_cannot_overspend_together(stores: Stores) -> None:
     assert await states(theirs, DAY) == [(0.0, 1.0)]
 
 
-async def test_a_store_that_others_do_not_share_refuses_to_keep_a_common_limit(store: Store) -> None:
+async def test_a_store_that_no_other_process_shares_refuses_a_shared_limit(store: Store) -> None:
     if store.problem is None:
         assert await reserve(store, new_request(DAY)) == [0.5]
         return

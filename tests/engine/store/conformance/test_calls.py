@@ -34,7 +34,7 @@ async def test_replies_are_sorted_by_their_keys(store: Store) -> None:
     assert list(await store.replies(new.id)) == ["initial:0", "initial:1", "refined:0"]
 
 
-async def test_of_two_replies_to_one_call_the_first_stays_and_both_are_counted(store: Store) -> None:
+async def test_of_two_replies_to_one_call_the_first_is_kept_and_both_are_counted(store: Store) -> None:
     new = new_job()
     await store.submit(new)
     for text in ("first", "second"):

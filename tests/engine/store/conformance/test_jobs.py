@@ -40,7 +40,7 @@ async def test_a_submitted_job_is_read_as_it_was_written(store: Store) -> None:
     assert await store.task(new.id) == new.task
 
 
-async def test_an_unknown_job_is_none(store: Store) -> None:
+async def test_an_unknown_job_is_not_found(store: Store) -> None:
     assert await store.job("nothing") is None
     assert await store.task("nothing") is None
     assert await store.job_with_key("nothing") is None
@@ -48,7 +48,7 @@ async def test_an_unknown_job_is_none(store: Store) -> None:
     assert await store.earlier_jobs("nothing") == []
 
 
-async def test_the_same_job_twice_is_written_once(store: Store) -> None:
+async def test_a_job_submitted_twice_is_written_once(store: Store) -> None:
     new = new_job(key="key")
     await store.submit(new)
     assert not (await store.submit(replace(new, owner="another"))).is_new
@@ -180,7 +180,7 @@ async def test_a_process_that_lost_a_job_changes_nothing_more(store: Store) -> N
 
 
 @pytest.mark.parametrize("wrong", ["owner", "attempt"])
-async def test_owner_and_attempt_are_both_proven(store: Store, wrong: str) -> None:
+async def test_owner_and_attempt_are_both_checked(store: Store, wrong: str) -> None:
     new = new_job()
     await store.submit(new)
     stale = Fence(new.id, "stranger", 1) if wrong == "owner" else Fence(new.id, "owner", 2)
@@ -223,7 +223,7 @@ async def test_owners_are_those_of_open_jobs(store: Store) -> None:
     assert await store.owners() == {"owner"}
 
 
-async def test_standing_says_whose_a_job_is_now(store: Store) -> None:
+async def test_standing_names_the_current_owner(store: Store) -> None:
     first, second, unseen = new_job(), new_job(), new_job()
     for job in (first, second, unseen):
         await store.submit(job)
@@ -508,7 +508,7 @@ async def test_a_write_happens_although_its_waiter_is_cancelled(store: Store) ->
     await store.describe(jobs[0].id, title="it still works")
 
 
-async def test_a_failed_write_spoils_no_other(store: Store) -> None:
+async def test_a_failed_write_affects_no_other(store: Store) -> None:
     new, second = new_job(), new_job("another")
     await store.submit(new)
     await store.submit(second)

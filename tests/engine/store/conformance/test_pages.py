@@ -38,7 +38,7 @@ async def names(store: Store, job_filter: JobFilter) -> set[str]:
     return {row.id for row in (await store.jobs_page(50, job_filter)).rows}
 
 
-async def test_pages_of_jobs_have_each_job_once_newest_first(store: Store) -> None:
+async def test_pages_list_each_job_once_newest_first(store: Store) -> None:
     jobs = [new_job(created=100.0 + number // 2) for number in range(7)]  # two each at the same moment
     for job in jobs:
         await store.submit(job)
@@ -60,7 +60,7 @@ async def test_a_page_continues_where_it_ended_while_jobs_arrive(store: Store) -
     assert second.next is None
 
 
-async def test_jobs_are_chosen_by_what_they_are(store: Store) -> None:
+async def test_jobs_are_filtered_by_their_properties(store: Store) -> None:
     completed_job = await finish_job(store, "one", title="Safe regular expressions")
     failed_job, running_job = new_job("two", title="Another 100% question"), new_job("one", title="a_b")
     for job in (failed_job, running_job):
@@ -90,7 +90,7 @@ async def test_a_cursor_that_no_page_gave_is_refused(store: Store, cursor: str) 
         await store.conversations_page(2, "", cursor)
 
 
-async def test_pages_of_conversations_have_each_once_newest_first(store: Store) -> None:
+async def test_pages_list_each_conversation_once_newest_first(store: Store) -> None:
     for number in range(5):
         await finish_job(store, f"conversation-{number}", f"answer {number}")
     await store.submit(new_job("unanswered"))  # there is nothing to show

@@ -28,7 +28,7 @@ async def test_each_sees_what_the_other_has_written(stores: Stores) -> None:
     assert answer(await theirs.job(new.id)) == "answer"
 
 
-async def test_what_is_kept_outlives_the_process(stores: Stores) -> None:
+async def test_stored_data_outlives_the_process(stores: Stores) -> None:
     ours = stores.open()
     new = new_job()
     ours.submit(new, may_wait=True)
@@ -82,7 +82,7 @@ async def test_a_job_ends_once_in_whatever_process(stores: Stores) -> None:
         assert answer(await ours.job(new.id)) == ("theirs" if isinstance(ends[0], LostJob) else "ours")
 
 
-async def test_the_first_reply_to_a_call_stays(stores: Stores) -> None:
+async def test_the_first_reply_to_a_call_is_kept(stores: Stores) -> None:
     ours, theirs = stores.open(), stores.open()
     for _ in range(ROUNDS):
         new = new_job()

@@ -10,7 +10,7 @@ from counsel.engine.store.protocol import Store
 from support.stored import reply, usage
 
 
-async def test_usage_is_read_as_it_was_recorded_since_a_moment(store: Store) -> None:
+async def test_usage_since_a_moment_is_read_as_it_was_recorded(store: Store) -> None:
     old, failed_call, new = (
         usage(at=100.0),
         usage(at=200.0, code="TIMEOUT", cost=None),

@@ -76,7 +76,7 @@ async def test_rows_are_set_replaced_and_removed(open_store: Open) -> None:
     assert [row.kind for row in await other_server.limits.listed()] == ["provider"]
 
 
-async def test_calls_at_once_are_counted_across_servers(open_store: Open) -> None:
+async def test_simultaneous_calls_are_counted_across_servers(open_store: Open) -> None:
     stores = [open_store() for _ in range(3)]
     ada = (await people(stores[0], ada=[]))["ada"]
     rate = RateLimit("at_once", 4, person=ada.id)

@@ -163,7 +163,7 @@ async def test_a_server_that_is_suspended_inside_a_transaction_keeps_its_locks_f
     assert not await pending  # the write runs again, and finds that it lost the job
 
 
-async def test_a_clients_key_is_for_one_question_at_two_servers_at_once(
+async def test_a_clients_key_is_for_one_question_even_at_two_servers_at_once(
     open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.store.postgres.writer.STALLED_MS", 60_000)

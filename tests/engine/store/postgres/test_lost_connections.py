@@ -40,7 +40,7 @@ async def test_a_write_whose_connection_is_cut_is_made_once(
     assert len(await store.usage(0)) == 1
 
 
-async def test_an_end_whose_answer_is_lost_is_no_lost_job(open_store: Open, proxy: PostgresProxy) -> None:
+async def test_a_lost_answer_to_an_end_does_not_lose_the_job(open_store: Open, proxy: PostgresProxy) -> None:
     """If it ran again, it would find the job ended, and tell its caller that another process has it."""
     store = open_store(proxy)
     new = new_job()
@@ -71,8 +71,8 @@ async def test_reads_and_writes_survive_a_restart_of_the_server(
 async def test_a_database_that_cannot_be_reached_is_a_problem_until_it_can(
     open_store: Open, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "PATIENCE", 0.2)
-    monkeypatch.setattr(database, "PATIENCE", 0.2)
+    monkeypatch.setattr(writer, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(database, "READ_SECONDS", 0.2)
     store = open_store(proxy)
     new = new_job()
     await store.submit(new)
@@ -87,7 +87,7 @@ async def test_a_database_that_cannot_be_reached_is_a_problem_until_it_can(
     proxy.refuses = False
     await store.mark_attempt(fence(new))
     assert (store.problem or "") == ""
-    monkeypatch.setattr(database, "PATIENCE", 30.0)
+    monkeypatch.setattr(database, "READ_SECONDS", 30.0)
     assert await stuck(store, new.id) == 1
 
 

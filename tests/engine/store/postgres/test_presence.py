@@ -18,12 +18,12 @@ ALL = {"ours", "theirs", "unknown"}
 @pytest.fixture(autouse=True)
 def judge(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """These stores may declare others dead at once, without renewing their own rows for a while first."""
-    if "settling" not in request.function.__name__:
+    if request.function is not test_nobody_is_declared_dead_right_after_a_database_outage:
         monkeypatch.setattr(presence.Presence, "may_judge", lambda _: True)
 
 
 async def age(store: PostgresStore, owner: str, seconds: float) -> None:
-    """Make its last renewal look `seconds` old."""
+    """Make the owner's last renewal look `seconds` old."""
     await store.database.rows(
         "UPDATE counsel.owners SET seen = clock_timestamp() - make_interval(secs => %s) WHERE name = %s RETURNING 1",
         seconds,
@@ -71,7 +71,7 @@ async def test_a_suspended_owner_keeps_its_connection_and_is_dead_after_the_long
     assert await ours.presence.dead(ALL) == {"theirs"}
 
 
-async def test_an_owner_whose_connection_was_cut_lives_again_when_it_is_back(
+async def test_an_owner_whose_connection_was_cut_is_alive_again_when_it_reconnects(
     open_store: Open, proxy: PostgresProxy
 ) -> None:
     ours, theirs = open_store(), open_store(proxy)
@@ -95,7 +95,7 @@ async def test_an_owner_that_cannot_renew_knows_that_others_may_think_it_dead(
     assert not store.presence.is_sure()
     await store.presence.hold("ours")
     assert store.presence.is_sure()
-    monkeypatch.setattr(presence, "SURE", 0.0)
+    monkeypatch.setattr(presence, "SURE_SECONDS", 0.0)
     assert not store.presence.is_sure()
 
 
@@ -103,14 +103,14 @@ async def test_an_owner_that_was_away_knows_that_others_may_have_thought_it_dead
     store = open_store()
     await store.presence.hold("ours")
     assert store.presence.gaps == 0
-    store.presence.confirmed -= presence.SURE  # as if it had been suspended
+    store.presence.confirmed -= presence.SURE_SECONDS  # as if it had been suspended
     assert not store.presence.is_sure()
     async with asyncio.timeout(60):
         await store.presence.sure()
     assert (store.presence.is_sure(), store.presence.gaps) == (True, 1)
 
 
-async def test_nobody_is_dead_while_the_judge_is_settling_after_the_database_was_away(
+async def test_nobody_is_declared_dead_right_after_a_database_outage(
     open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = open_store(), open_store()
@@ -120,10 +120,10 @@ async def test_nobody_is_dead_while_the_judge_is_settling_after_the_database_was
     await theirs.database.listener.close()
     await age(ours, "theirs", 60)
     assert await ours.presence.dead(ALL) == set()
-    monkeypatch.setattr(presence, "SETTLING", 0.0)
+    monkeypatch.setattr(presence, "SETTLE_SECONDS", 0.0)
     assert await ours.presence.dead(ALL) == {"theirs"}
-    monkeypatch.setattr(presence, "SETTLING", 3600.0)
-    ours.presence.confirmed -= presence.SURE  # nobody could renew for a while
+    monkeypatch.setattr(presence, "SETTLE_SECONDS", 3600.0)
+    ours.presence.confirmed -= presence.SURE_SECONDS  # nobody could renew for a while
     async with asyncio.timeout(60):
         await ours.presence.sure()
     assert await ours.presence.dead(ALL) == set()

@@ -51,7 +51,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-async def test_a_read_whose_connection_is_lost_is_made_again_after_a_pause(pauses: list[float]) -> None:
+async def test_a_read_whose_connection_is_lost_is_repeated_after_a_pause(pauses: list[float]) -> None:
     reads = FailingReads(psycopg.OperationalError("gone"), psycopg.InterfaceError("the connection is closed"))
     assert await reads.row("SELECT", 1) == ("SELECT", 1)
     assert reads.pool.checks == 2
@@ -59,17 +59,17 @@ async def test_a_read_whose_connection_is_lost_is_made_again_after_a_pause(pause
     assert all(pauses), "a restarting server gets few requests"
 
 
-async def test_a_statement_that_fails_is_not_made_again(pauses: list[float]) -> None:
+async def test_a_statement_that_fails_is_not_repeated(pauses: list[float]) -> None:
     reads = FailingReads(psycopg.errors.UndefinedTable("no such table"))
     with pytest.raises(StoreError):
         await reads.rows("SELECT")
     assert (reads.pool.checks, pauses) == (0, [])
 
 
-async def test_patience_with_lost_connections_ends(
+async def test_a_read_gives_up_on_lost_connections_after_a_while(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE", -1.0)
+    monkeypatch.setattr(database, "READ_SECONDS", -1.0)
     with pytest.raises(StoreError):
         await FailingReads(psycopg.OperationalError("gone")).rows("SELECT")
     assert pauses == []

@@ -110,7 +110,7 @@ async def test_a_store_that_was_refused_works_once_the_database_is_migrated(empt
     await store.close()
 
 
-def test_of_several_that_migrate_at_once_one_does_it(empty: str) -> None:
+def test_of_several_simultaneous_migrations_one_runs(empty: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(administration.migrate, [empty] * 4))
     assert sorted(results) == [(0, schema.VERSION)] + [(schema.VERSION, schema.VERSION)] * 3

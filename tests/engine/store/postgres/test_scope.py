@@ -118,7 +118,7 @@ RUNS = {
     "submit", "adopt", "release", "progress", "finish", "mark_attempt", "remember", "append", "put_blobs",
     "record_usage", "reserve", "settle", "drop_reservations", "sweep",
 }  # fmt: skip
-ITSELF = {
+STORE_ONLY = {
     "mark", "wait_for_change", "problem", "is_home", "is_current", "flush", "look", "check", "back_up", "close",
     "people", "audit", "sessions", "limits", "person_keys", "scoped", "of_team", "team", "mcp_sessions", "uploads",
 }  # fmt: skip
@@ -136,11 +136,11 @@ def test_every_operation_of_the_store_is_in_one_of_the_tables() -> None:
         for name, value in vars(part).items()
         if not name.startswith("_") and (callable(value) or isinstance(value, property))
     }
-    assert operations == READS.keys() | WRITES.keys() | RUNS | ITSELF
+    assert operations == READS.keys() | WRITES.keys() | RUNS | STORE_ONLY
 
 
 @pytest.mark.parametrize("name", READS)
-async def test_what_is_anothers_reads_like_what_does_not_exist(ann: AnnsRows, name: str) -> None:
+async def test_rows_of_others_read_as_if_they_did_not_exist(ann: AnnsRows, name: str) -> None:
     bob, nobody = ann.store.scoped(BOB.id), ann.store.scoped("p_nobody")
     for job in (ann.job.id, ann.open.id):
         result = await READS[name](bob, job, "conv_ann")
@@ -153,7 +153,7 @@ async def test_what_is_anothers_reads_like_what_does_not_exist(ann: AnnsRows, na
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_what_is_anothers_cannot_be_changed(ann: AnnsRows, name: str) -> None:
+async def test_rows_of_others_cannot_be_changed(ann: AnnsRows, name: str) -> None:
     async def state() -> object:
         mine = ann.store.scoped(ANN.id)
         return (
@@ -196,7 +196,7 @@ async def test_a_table_without_a_rule_is_refused() -> None:
         scope.shared().statement("UPDATE counsel.conversations SET title = 'x' WHERE id = %s")
 
 
-async def test_a_job_never_joins_anothers_conversation(ann: AnnsRows) -> None:
+async def test_a_job_never_joins_a_conversation_of_someone_else(ann: AnnsRows) -> None:
     with pytest.raises(NotFound):
         await ann.store.submit(job_of(BOB, "conv_ann"))
     submission = await ann.store.submit(job_of(BOB, "conv_bob", tag="thread"))
@@ -211,7 +211,7 @@ async def test_usage_belongs_to_whoever_asked(ann: AnnsRows) -> None:
     assert len(await ann.store.usage(0.0)) == 1
 
 
-async def test_a_shared_conversation_is_read_by_all_with_its_images_until_it_is_not(ann: AnnsRows) -> None:
+async def test_a_shared_conversation_is_readable_with_its_images_until_it_is_unshared(ann: AnnsRows) -> None:
     team = ann.store.of_team()
     assert await team.conversation("conv_ann") is None
     assert await ann.store.scoped(ANN.id).share("conv_ann", time.time())

@@ -39,7 +39,7 @@ async def test_a_session_is_known_to_every_server_and_ends_everywhere(open_store
     assert await first.sessions.still_valid(["s_1"], NOW) == set()
 
 
-async def test_sessions_of_a_disabled_person_are_over(open_store: Open) -> None:
+async def test_sessions_of_a_disabled_person_have_ended(open_store: Open) -> None:
     store = open_store()
     ada = (await add_person(store)).person
     await store.sessions.start(session(ada.id), max_sessions=5)
@@ -60,7 +60,7 @@ async def test_a_session_ends_with_the_token_that_it_began_with(open_store: Open
     assert await store.sessions.find("sha of s_1", min(later, NOW)) is None
 
 
-async def test_a_person_has_so_many_sessions_and_old_ones_are_deleted(open_store: Open) -> None:
+async def test_a_person_has_a_limited_number_of_sessions_and_the_oldest_are_deleted(open_store: Open) -> None:
     store = open_store()
     ada = (await add_person(store)).person
     await store.sessions.start(session(ada.id, "s_old", expires=NOW - 1), max_sessions=2)
@@ -82,7 +82,7 @@ async def test_a_session_that_makes_room_for_another_ends_on_every_server_at_onc
             await asyncio.wait_for(theirs.wait_for_change(CHANGED, mark, 600), 30)
 
 
-async def test_a_sign_in_is_taken_once_and_in_time(open_store: Open) -> None:
+async def test_a_sign_in_is_accepted_once_and_in_time(open_store: Open) -> None:
     first, second = open_store(), open_store()
     await first.sessions.begin_sign_in("state", NOW, NOW + 600)
     outcomes = await asyncio.gather(*(store.sessions.take_sign_in("state", NOW) for store in (first, second)))

@@ -12,36 +12,38 @@ from counsel.results import ChatResult
 from engine.store.postgres.conftest import Open
 from support.stored import completed, fence, new_job, reply, turn, usage
 
-ODD = "nul \0, half \ud83d, end"
+UNUSUAL_TEXT = "nul \0, half \ud83d, end"
 PLAIN = "nul \ufffd, half \ufffd, end"
 
 
 async def test_nul_and_half_characters_are_replaced_in_text_and_kept_in_json(open_store: Open) -> None:
     store = open_store()
-    new = new_job(title=ODD, tag=ODD, project=ODD)
-    new = replace(new, task=replace(new.task, prompt=ODD, text=ODD, models=(ODD,)))
+    new = new_job(title=UNUSUAL_TEXT, tag=UNUSUAL_TEXT, project=UNUSUAL_TEXT)
+    new = replace(new, task=replace(new.task, prompt=UNUSUAL_TEXT, text=UNUSUAL_TEXT, models=(UNUSUAL_TEXT,)))
     await store.submit(new)
-    await store.append(fence(new), [TextAdded(1, 1.0, ODD, ODD, 0, "answer")])
+    await store.append(fence(new), [TextAdded(1, 1.0, UNUSUAL_TEXT, UNUSUAL_TEXT, 0, "answer")])
     (event,) = await store.events(new.id, 0)
     assert isinstance(event, TextAdded)
-    assert (event.slot, event.text) == (PLAIN, ODD)
-    await store.remember(fence(new), ODD, ODD, reply(ODD), usage(new.id, model=ODD))
-    stored_reply = await store.reply(new.id, ODD)
+    assert (event.slot, event.text) == (PLAIN, UNUSUAL_TEXT)
+    await store.remember(
+        fence(new), UNUSUAL_TEXT, UNUSUAL_TEXT, reply(UNUSUAL_TEXT), usage(new.id, model=UNUSUAL_TEXT)
+    )
+    stored_reply = await store.reply(new.id, UNUSUAL_TEXT)
     assert stored_reply is not None
-    assert stored_reply.text == ODD
-    result = ChatResult.from_json({"content": ODD, "metadata": {"model": ODD}})
-    await store.finish(fence(new), completed(new, ODD, result=lambda _: result))
+    assert stored_reply.text == UNUSUAL_TEXT
+    result = ChatResult.from_json({"content": UNUSUAL_TEXT, "metadata": {"model": UNUSUAL_TEXT}})
+    await store.finish(fence(new), completed(new, UNUSUAL_TEXT, result=lambda _: result))
     job = await store.job(new.id)
     assert job is not None
     assert (job.title, job.models) == (PLAIN, (PLAIN,))
     assert isinstance(job.result, ChatResult)
-    assert job.result.content == ODD
+    assert job.result.content == UNUSUAL_TEXT
     assert (await store.messages("conversation"))[-1].text == PLAIN
     assert [hit.text for hit in await store.search("nul \0, END", 10)] == [PLAIN]
-    assert await store.newest_tag(ODD) == PLAIN
-    assert [row.id for row in (await store.jobs_page(5, JobFilter(model=ODD))).rows] == [new.id]
-    assert (await store.outcomes([new.id]))[new.id].model == ODD
-    assert await store.job(ODD) is None
+    assert await store.newest_tag(UNUSUAL_TEXT) == PLAIN
+    assert [row.id for row in (await store.jobs_page(5, JobFilter(model=UNUSUAL_TEXT))).rows] == [new.id]
+    assert (await store.outcomes([new.id]))[new.id].model == UNUSUAL_TEXT
+    assert await store.job(UNUSUAL_TEXT) is None
 
 
 @pytest.mark.parametrize("size", [16 * 1024 * 1024])

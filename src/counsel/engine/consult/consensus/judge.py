@@ -120,7 +120,7 @@ def participant(job: Job, router: Router) -> Participant | None:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     verdict: JudgeVerdict
-    reply: Reply | None = None  # for its cost
+    reply: Reply | None = None  # whose cost counts
     error: CounselError | None = None
 
 

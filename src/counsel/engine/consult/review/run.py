@@ -88,9 +88,9 @@ class _Run:
         if not reviews:
             raise results.all_failed(self._failures)
         groups = findings.merge([review.findings for review in reviews.values()])
-        duties = findings.assign(groups, list(reviews))
-        checks = await self._checks(groups, duties)
-        return await asyncio.to_thread(self._outcome, reviews, groups, checks)  # it reads files
+        assignments = findings.assign(groups, list(reviews))
+        checks = await self._checks(groups, assignments)
+        return await asyncio.to_thread(self._outcome, reviews, groups, checks)  # reads files
 
     def _without_failures(self, replies: Mapping[str, T | CounselError], phase: Phase) -> dict[str, T]:
         """The answers without failures, which are recorded."""
@@ -114,14 +114,14 @@ class _Run:
         return Review(reply, excerpt, tuple(raw_findings))
 
     async def _checks(
-        self, groups: Sequence[Sequence[RawFinding]], duties: Mapping[str, Sequence[int]]
+        self, groups: Sequence[Sequence[RawFinding]], assignments: Mapping[str, Sequence[int]]
     ) -> dict[str, CheckReply]:
-        if not duties:
+        if not assignments:
             return {}
-        checking = [member for member in self._panel if member.slot in duties]
+        checking = [member for member in self._panel if member.slot in assignments]
 
         async def check(member: Reviewer) -> CheckReply:
-            return await self._check(member, [groups[at][0] for at in duties[member.slot]])
+            return await self._check(member, [groups[at][0] for at in assignments[member.slot]])
 
         replies = await members.ask_all(self._consultation, checking, "check", check)
         return self._without_failures(replies, "check")

@@ -28,7 +28,7 @@ _OPTIONS = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,  # ms
-    "target_session_attrs": "read-write",  # of several hosts, the one that is the primary now
+    "target_session_attrs": "read-write",  # of several hosts, the current primary
 }
 # The connection was lost or not accepted: shutdown, crash, start-up, too many connections, a standby.
 _CONNECTION_STATES = {"57P01", "57P02", "57P03", "53300", "25006"}

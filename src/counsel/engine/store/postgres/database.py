@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
 
 T = TypeVar("T")
-PATIENCE = 10.0  # seconds that a read waits for a database that cannot be reached
+READ_SECONDS = 10.0  # that a read waits for a database that cannot be reached
 _READERS = 8  # connections at most
 # seconds; the pool's own pauses double: after a long outage reads would fail for two more minutes
 _RECONNECT = 2.0
@@ -56,7 +56,7 @@ class Database:
         """Read, again on another connection when one was lost. Raises `StoreError`."""
         if self._without_loop:
             return self._rows_sync(sql, values)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + READ_SECONDS
         while True:
             try:
                 with connections.cancellable():

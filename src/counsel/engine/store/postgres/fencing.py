@@ -11,7 +11,7 @@ MINE = "id = %s AND owner = %s AND attempt = %s AND status = 'processing'"
 
 
 def values(fence: Fence) -> tuple[str, str, int]:
-    """For `MINE`."""
+    """The parameters of `MINE`."""
     return fence.job, fence.owner, fence.attempt
 
 

@@ -21,7 +21,7 @@ from counsel.errors import InvalidArgument
 
 _LOCK = 0x636F756E696D70  # one import at a time
 _BATCH = 200  # rows in one round trip
-_NAMESPACE = uuid.UUID("6c2b1d0e-51c7-4d6b-9a0b-2f6f1e6f7a11")  # of ids that had to be changed
+_NAMESPACE = uuid.UUID("6c2b1d0e-51c7-4d6b-9a0b-2f6f1e6f7a11")  # for the new ids of rows whose ids were taken
 _KINDS = ("job_", "conv_", "consensus_", "ask_", "review_")
 _USAGE = (
     *("at", "job", "tool", "provider", "model", "client", "ms", "code", "input", "output"),
@@ -243,7 +243,7 @@ class _Import:
         self._report.jobs += 1
 
     def _free_name(self, row: Row) -> str:
-        """For a job whose conversation has expired, or that has none: a name that is not someone else's."""
+        """A name that nobody else has, for a job whose conversation has expired or that has none."""
         name = str(row["conversation"])
         owner = self._owners("conversations", [name]).get(name)
         self._names[name] = name if owner is None or owner[0] == self._person else self._new_id(name, 0.0)

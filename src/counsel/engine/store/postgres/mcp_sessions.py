@@ -6,8 +6,8 @@ from counsel.engine.store.postgres.commits import Transaction
 from counsel.engine.store.postgres.database import Database
 from counsel.engine.store.protocol import Pending
 
-IDLE = 3_600.0  # seconds after which an unused session ends
-MOST = 1_000  # of one person: of more, the least recently used are deleted
+IDLE_SECONDS = 3_600.0  # after which an unused session ends
+MOST = 1_000  # per person; beyond that, the least recently used are deleted
 _FRESH = "seen > clock_timestamp() - make_interval(secs => %s)"
 
 
@@ -39,12 +39,12 @@ class McpSessions:
             f"WHERE id = %s AND person = %s AND {_FRESH} RETURNING state",
             name,
             person,
-            IDLE,
+            IDLE_SECONDS,
         )
         return row[0] if row else None
 
     async def uses(self, name: str) -> int:
-        """How often any server has used it; 0 if it has ended."""
+        """How often the servers have used the session; 0 if it has ended."""
         row = await self._database.row("SELECT uses FROM counsel.mcp_sessions WHERE id = %s", name)
         return int(row[0]) if row else 0
 

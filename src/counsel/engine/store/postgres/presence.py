@@ -18,8 +18,8 @@ BEAT = 2.0  # seconds between two renewals
 DEAD_AFTER = 15.0  # seconds without a renewal
 # the same if the connection is gone, too: a live owner connects again within a second or two
 DEAD_UNLOCKED = 5.0
-SURE = DEAD_UNLOCKED - 1.0  # seconds after a renewal in which no other process can consider us dead
-SETTLING = DEAD_UNLOCKED  # seconds of our own renewals before we may declare others dead
+SURE_SECONDS = DEAD_UNLOCKED - 1.0  # after a renewal in which no other process can consider us dead
+SETTLE_SECONDS = DEAD_UNLOCKED  # of our own renewals before we may declare others dead
 _LOCKS = 0x636F756E  # the class of our advisory locks
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # also counts while the machine sleeps
 _IS_LOCKED = (
@@ -57,7 +57,7 @@ class Presence:
 
     def is_sure(self) -> bool:
         """Whether no other process can consider our owners dead. If not, no new call should be sent."""
-        return _now() - self.confirmed < SURE
+        return _now() - self.confirmed < SURE_SECONDS
 
     async def sure(self) -> None:
         """Wait until `is_sure`: not at all, or for the next renewal."""
@@ -72,7 +72,7 @@ class Presence:
 
     def may_judge(self) -> bool:
         """Whether others had time to renew their rows: after an outage of the database or of us, all rows are old."""
-        return self.is_sure() and _now() - self._steady > SETTLING
+        return self.is_sure() and _now() - self._steady > SETTLE_SECONDS
 
     async def release(self, owner: str) -> None:
         """The owner no longer has jobs."""
@@ -83,7 +83,8 @@ class Presence:
         return {owner for owner, state in (await self.states(owners)).items() if state == "dead"}
 
     async def states(self, owners: Collection[str]) -> dict[str, Literal["alive", "dead", "unknown"]]:
-        """One for each. Without a row an owner is unknown at first: a live one would have one again within seconds."""
+        """The state of each owner. Without a row an owner is unknown at first: a live one would write its row again
+        within seconds."""
         rows = await self._rows(
             "SELECT name, extract(epoch FROM clock_timestamp() - seen)::float8 AS age, "
             f"{_IS_LOCKED} FROM counsel.owners o WHERE name = ANY(%s)",
@@ -113,7 +114,7 @@ class Presence:
             [sorted(clean(name) for name in names), list(self.queues)],
         )
         await self._lock(connection, dict(await cursor.fetchall()))
-        if _now() - self.confirmed >= SURE:
+        if _now() - self.confirmed >= SURE_SECONDS:
             self.gaps += self.confirmed > float("-inf")
             self._steady = began
         self.confirmed = began

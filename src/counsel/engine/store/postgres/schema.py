@@ -107,7 +107,7 @@ MIGRATIONS: Sequence[Migration] = (
         """
         CREATE TABLE counsel.people (
             id TEXT COLLATE "C" PRIMARY KEY, name TEXT NOT NULL,
-            folded TEXT COLLATE "C" NOT NULL UNIQUE, -- the name without case, which lower() does not know everywhere
+            folded TEXT COLLATE "C" NOT NULL UNIQUE, -- the case-folded name: lower() depends on the locale
             role TEXT NOT NULL, created FLOAT8 NOT NULL, disabled FLOAT8
         );
         CREATE TABLE counsel.groups (name TEXT COLLATE "C" PRIMARY KEY, created FLOAT8 NOT NULL);
@@ -139,7 +139,7 @@ MIGRATIONS: Sequence[Migration] = (
         CREATE INDEX usage_person ON counsel.usage (person, at, provider, cost);
         ALTER TABLE counsel.reservations ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '';
         ALTER TABLE counsel.answers ADD COLUMN person TEXT COLLATE "C" NOT NULL DEFAULT '';
-        -- whose an image is follows from the jobs and messages that have it
+        -- an image belongs to whoever owns the jobs and messages that refer to it
         CREATE INDEX jobs_images ON counsel.jobs USING gin (images);
         CREATE INDEX messages_images ON counsel.messages USING gin (images);
         """,
@@ -157,7 +157,7 @@ MIGRATIONS: Sequence[Migration] = (
         """
         CREATE TABLE counsel.console_sessions (
             id TEXT COLLATE "C" PRIMARY KEY, sha TEXT COLLATE "C" NOT NULL UNIQUE,
-            person TEXT COLLATE "C" NOT NULL, -- the operator's, too, who is not in the table of people
+            person TEXT COLLATE "C" NOT NULL, -- may be the operator, who is not in counsel.people
             origin TEXT COLLATE "C" NOT NULL, began FLOAT8 NOT NULL, used FLOAT8 NOT NULL, expires FLOAT8 NOT NULL
         );
         CREATE INDEX console_sessions_person ON counsel.console_sessions (person, used);
@@ -235,9 +235,9 @@ _APPLIED = "SELECT version, works_for FROM counsel.migrations ORDER BY version D
 
 @dataclass(frozen=True, slots=True)
 class State:
-    server: int  # its version
+    server: int  # PostgreSQL's version
     encoding: str
-    version: int  # of the tables; 0: there are none
+    version: int  # the version of the tables; 0: there are none
     works_for: int
 
 

@@ -49,7 +49,7 @@ async def _expired(database: Database) -> int:
         "AND name NOT IN (SELECT owner FROM counsel.jobs WHERE status = 'processing')",
         _OWNER_AGE,
     )
-    for table, seconds in (("mcp_sessions", mcp_sessions.IDLE), ("uploads", uploads.KEEP)):
+    for table, seconds in (("mcp_sessions", mcp_sessions.IDLE_SECONDS), ("uploads", uploads.KEEP)):
         column = "seen" if table == "mcp_sessions" else "created"
         await _delete(
             database, table, "id", f"{column} < clock_timestamp() - make_interval(secs => %s)", seconds

@@ -24,7 +24,7 @@ from counsel.errors import ConfigInvalid
 
 log = logging.getLogger("counsel.store")
 T = TypeVar("T")
-PATIENCE = 20.0  # seconds that writes wait for a database that was reachable before
+WRITE_SECONDS = 20.0  # that writes wait for a database that was reachable before
 STALLED_MS = 5_000  # a process that is suspended inside a transaction would keep its locks, and others would wait for it
 _WHEN_CLOSING = 2.0
 _BATCH = 500  # writes in one commit; bounds how long a caller waits for others
@@ -161,7 +161,7 @@ class Writer:
         """Zero once the server is known to be unreachable: callers get their answers at once, with a warning."""
         if self._closing:
             return _WHEN_CLOSING
-        return 0.0 if self.problem else PATIENCE
+        return 0.0 if self.problem else WRITE_SECONDS
 
     def _failed(self, batch: Sequence[Write[Any]], error: BaseException) -> list[Outcome]:
         failure = error if isinstance(error, StoreError) else connections.unreachable(self._info, error)

@@ -10,7 +10,7 @@ MINE = "id = ? AND owner = ? AND attempt = ? AND status = 'processing'"
 
 
 def values(fence: Fence) -> tuple[str, str, int]:
-    """For `MINE`."""
+    """The parameters of `MINE`."""
     return fence.job, fence.owner, fence.attempt
 
 

@@ -49,7 +49,7 @@ class SqliteLookup:
         return self._entries(f"{_JOB} WHERE {condition} ORDER BY j.created DESC LIMIT ?", *values, limit)
 
     def newest_job(self, project: str | None = None, *, running: bool = False) -> Entry | None:
-        """Of a project, or of all; `running`: only jobs that have not ended."""
+        """The newest job of a project, or of all; `running`: only jobs that have not ended."""
         conditions = ["j.status = 'processing'"] if running else []
         conditions += ["c.project = ?"] if project is not None else []
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -40,7 +40,7 @@ class SqliteStore(Jobs, Replies, Conversations, Usage, Budgets):
         self.uploads = None
 
     def _reinstate(self) -> list[Work[None]]:
-        """On the writer's thread."""
+        """Called on the writer's thread."""
         return [reinstate(job) for job in self.running()]
 
     @property

@@ -30,7 +30,7 @@ class BlockedTurns:
             if ahead is None or missing_keys is None:
                 continue
             since[job, first] = began = self._since.get((job, first), now)
-            record = await self._store.job(job) if now - began > turns.KEYLESS else None
+            record = await self._store.job(job) if now - began > turns.KEYLESS_SECONDS else None
             if record and record.is_open and not record.owner:
                 await self._recovery.give_up(record, "failed", recovery.blocked_error(ahead, missing_keys))
         self._since = since

@@ -52,7 +52,7 @@ class FencedJobManager(manager.JobManager):
                 job = jobs.Job.from_row(row)
                 assert job.id is not None
                 self.active[job.id] = QueuedRow(job.id, job.attempts, job.worker_id)
-                if name := job.task_kwargs.get("job"):  # not of a sweep
+                if name := job.task_kwargs.get("job"):  # a sweep has none
                     self.starting.add(str(name))
         except CounselError as error:
             log.warning("no job could be taken: %s", error)
@@ -109,11 +109,12 @@ class FencedJobManager(manager.JobManager):
             log.info("no heartbeat: %s", error)
 
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 - only by the sweep
-        """None: a suspended worker keeps its row; without it, everything that it takes afterwards would be refused."""
+        """Prunes none: a suspended worker keeps its row; without it, everything that it takes afterwards would be
+        refused."""
         return []
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> list[int]:  # noqa: ARG002 - none in any queue
-        """None: cancellation is handled by our own jobs, which also run without a row's task."""
+        """Lists none: cancellation is handled by our own jobs, which also run without a row's task."""
         return []
 
     async def listen_for_jobs(

@@ -33,14 +33,14 @@ log = logging.getLogger("counsel.queue")
 HEARTBEAT = 1.0  # seconds
 DEAD_AFTER = 5 * HEARTBEAT  # seconds after which a silent worker's rows are given to others
 _POLL = 1.0  # seconds between checks for a job, if no notification arrives
-_LOOK = 1.0  # seconds between checks for rows of dead workers
-_STRAYS = 10.0  # seconds between checks for rows and jobs that this process has without knowing it
-_STRAY_AFTER = 30.0  # seconds after which such a job is given back
-_NO_KEYS = 30.0  # seconds until a job is offered again to a server that lacked its keys
-_ALIVE = 1.0  # seconds between checks of whether a job's owner is dead
-_FAILED = 5.0  # seconds until the next attempt; doubled with each attempt
-_LONGEST = 300.0  # seconds until the next attempt, at most
-_FORGOTTEN = 86_400.0  # seconds after which a dead worker's row is deleted
+_REAP_SECONDS = 1.0  # between checks for rows of dead workers
+_STRAY_CHECK_SECONDS = 10.0  # between checks for rows and jobs that this process has without knowing it
+_STRAY_SECONDS = 30.0  # after which such a job is given back
+_NO_KEYS_SECONDS = 30.0  # until a job is offered again to a server that lacked its keys
+_OWNER_CHECK_SECONDS = 1.0  # between checks of whether a job's owner is dead
+_RETRY_SECONDS = 5.0  # until the next attempt; doubled with each attempt
+_MAX_RETRY_SECONDS = 300.0  # until the next attempt, at most
+_PRUNE_SECONDS = 86_400.0  # after which a dead worker's row is deleted
 _UPKEEP = "upkeep"
 _WAITING, _BACKGROUND, _NESTED = 10, 0, 20  # priorities: someone waits, nobody waits, another job waits
 
@@ -57,7 +57,7 @@ class _Retry(procrastinate.BaseRetryStrategy):
     def get_retry_decision(
         self, *, exception: BaseException, job: procrastinate.jobs.Job
     ) -> procrastinate.RetryDecision | None:
-        seconds = min(_FAILED * 2 ** min(job.attempts, 10), _LONGEST)
+        seconds = min(_RETRY_SECONDS * 2 ** min(job.attempts, 10), _MAX_RETRY_SECONDS)
         if isinstance(exception, Later):
             seconds = exception.seconds
         elif isinstance(exception, Exception):
@@ -196,22 +196,22 @@ class TeamQueue:
         if record is None or not record.is_open or job in runner.running:
             return
         if not await runner.ownership.dead({record.owner}):
-            raise Later(_ALIVE)
+            raise Later(_OWNER_CHECK_SECONDS)
         if not self._is_taking:
             raise Later(0.0)
         if not await runner.recovery.take(record):
-            raise Later(_NO_KEYS)
+            raise Later(_NO_KEYS_SECONDS)
 
     async def _sweep(self, timestamp: int) -> None:  # noqa: ARG002 - procrastinate passes it
         await self._runner.periodic.sweep_store()
-        await self._queue.forget_workers(_FORGOTTEN)
+        await self._queue.forget_workers(_PRUNE_SECONDS)
 
     # ── giving back ──────────────────────────────────────────────────────────────────────────────────
 
     async def _maintain(self) -> None:
         checked_at = time.monotonic()
         while True:
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_REAP_SECONDS)
             try:
                 self._queue.serve(self._served_queues())
                 if self._runner.ownership.may_judge():
@@ -220,7 +220,7 @@ class TeamQueue:
                     rows = await self._store.standing(list(self._offered))
                     self._offered = {row.id for row in rows if row.status == "processing" and not row.owner}
                     await self._blocked.end_overdue(self._offered)
-                if time.monotonic() - checked_at > _STRAYS:
+                if time.monotonic() - checked_at > _STRAY_CHECK_SECONDS:
                     checked_at = time.monotonic()
                     await self._give_back_strays()
             except CounselError as error:
@@ -238,7 +238,7 @@ class TeamQueue:
         now = time.monotonic()
         self._strays = {job: self._strays.get(job, now) for job in strays}
         for job, since in self._strays.items():
-            if now - since > _STRAY_AFTER:
+            if now - since > _STRAY_SECONDS:
                 await self._queue.release_job(job, ours)
 
 
