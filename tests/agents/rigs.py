@@ -29,7 +29,7 @@ def real(name: str) -> Path:
 @dataclass
 class Rig:
     name: str
-    vendor: str  # the fake's name for what the agent speaks
+    vendor: str  # the fake's name for the API that the agent uses
     home: Path
     project: Path
     env: dict[str, str]

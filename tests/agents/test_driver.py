@@ -152,7 +152,7 @@ async def test_settings_that_an_agent_does_not_know_are_named(caller: Caller) ->
     )
 
 
-async def test_a_folder_that_is_gone_is_named(caller: Caller, tmp_path: Path) -> None:
+async def test_a_missing_folder_is_named(caller: Caller, tmp_path: Path) -> None:
     _, error = await ask(agent(prints()), caller, cwd=tmp_path / "gone")
     assert isinstance(error, NotFound)
     assert str(tmp_path / "gone") in error.message
@@ -222,7 +222,7 @@ async def test_a_busy_agent_is_started_again_as_often_as_there_are_pauses(
     assert len(starts) == 2
 
 
-async def test_an_older_release_is_asked_the_other_way(caller: Caller) -> None:
+async def test_an_older_release_is_asked_by_the_fallback_method(caller: Caller) -> None:
     fallback = AskMethod(prints({"text": "other"}, {"end": True}), Reader)
     events, error = await ask(agent(prints({"unsupported": True}), fallback=fallback), caller)
     assert (events[0], error) == (Text("other"), None)

@@ -109,7 +109,7 @@ def test_claude_is_ended_when_its_key_is_refused() -> None:
         claude.Reader(request_to("claude")).feed(retry)
 
 
-def test_claude_says_when_it_tries_again() -> None:
+def test_a_retry_of_claude_is_announced_with_its_delay() -> None:
     retry = {"type": "system", "subtype": "api_retry", "error_status": 529, "retry_delay_ms": 2000}
     (notice,) = claude.Reader(request_to("claude")).feed(retry)
     assert isinstance(notice, Notice)
@@ -164,7 +164,7 @@ def test_codex_is_never_left_waiting_for_a_person() -> None:
     assert send.message["error"]["code"] == -32601
 
 
-def test_a_codex_without_app_server_is_asked_the_other_way() -> None:
+def test_a_codex_without_app_server_is_asked_by_the_fallback_method() -> None:
     with pytest.raises(MethodUnsupported):
         codex.Reader(request_to("codex")).finish(Exit(2, "error: unrecognized subcommand 'app-server'"))
 
@@ -187,7 +187,7 @@ def test_codexs_commentary_is_thinking_and_not_the_answer() -> None:
     assert reader.feed(end) == [Text("looking")]  # better than an empty answer
 
 
-def test_gemini_is_ended_after_our_number_of_tries() -> None:
+def test_gemini_is_ended_after_our_number_of_attempts() -> None:
     reader = gemini.Reader(request_to("gemini"))
     assert not reader.stderr_line("Attempt 1 failed with status 429. Retrying with backoff...")
     assert reader.stderr_line("Attempt 2 failed with status 429. Retrying with backoff...")

@@ -474,7 +474,7 @@ def report() -> Iterator[str]:
             yield from (f"## {'; '.join(places)}\n{rows}" for rows, places in problems.items() if rows)
 
 
-def test_a_field_that_is_missing_or_null_changes_no_more_than_this() -> None:
+def test_a_missing_or_null_field_has_only_these_effects() -> None:
     text = "\n".join(report()) + "\n"
     if os.environ.get("COUNSEL_GOLDEN") == "write":
         GOLDEN.write_text(text, encoding="utf-8")

@@ -31,7 +31,7 @@ REAL = [
     ("claude", "anthropic-empty", "EMPTY_ANSWER"),
     ("claude", "anthropic-spending_cap", "RATE_LIMIT_EXCEEDED"),
     ("codex", "openai_responses-content_filter", "CONTENT_FILTERED"),
-    ("codex", "openai_responses-refusal", "EMPTY_ANSWER"),  # it drops the vendor's words
+    ("codex", "openai_responses-refusal", "EMPTY_ANSWER"),  # it drops the vendor's message
     ("codex", "openai_responses-reasoning_used_up", "EMPTY_ANSWER"),
     ("gemini", "gemini-recitation", "CONTENT_FILTERED"),
     ("gemini", "gemini-per_minute", "RATE_LIMIT_EXCEEDED"),
@@ -103,7 +103,7 @@ async def test_text_of_a_refusing_model_is_not_part_of_the_next_models_answer(
         fake_api.script(raw=refusal.replace("msg_1", f"msg_{number}"))
     text, events, error = await outcome(rig_of("claude", fake_api, tmp_path))
     assert error is None
-    assert text.count("First you need") == 1  # the first was stopped and stands; the second was taken back
+    assert text.count("First you need") == 1  # the first was stopped and stands; the second was withdrawn
     assert " says: " in text
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert any("refused (cyber): Claude Code asks claude-" in notice for notice in notices)

@@ -248,7 +248,7 @@ def test_opencodes_errors_have_a_message_and_no_status(
     assert "Internal error" not in str(excinfo.value)
 
 
-def test_what_opencode_asks_permission_for_is_refused(tmp_path: Path) -> None:
+def test_opencodes_requests_for_permission_are_refused(tmp_path: Path) -> None:
     reader = reader_in_a_turn(tmp_path)
     options = [{"optionId": "yes", "kind": "allow_once"}, {"optionId": "no", "kind": "reject_once"}]
     answer, note = reader.feed(

@@ -154,7 +154,7 @@ async def test_a_missing_program(tmp_path: Path) -> None:
     assert "No such file" in exit_.stderr
 
 
-async def test_a_folder_that_is_gone_is_an_error_that_leaves_nothing_open(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_an_error_that_leaves_nothing_open(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(FileNotFoundError):
         await collect(Command(("true",), tmp_path / "gone", {}))

@@ -117,7 +117,7 @@ def test_codex_retries_and_withdraws_earlier_text() -> None:
     assert reader.feed({"method": "error", "params": {**broken, "willRetry": False}}) == []
 
 
-def test_codex_without_a_network_is_ended_after_our_number_of_tries() -> None:
+def test_codex_without_a_network_is_ended_after_our_number_of_attempts() -> None:
     reader = codex_in_a_turn()
     waits = {"error": {"message": "no route", "additionalDetails": "a cable"}, "willRetry": True}
     assert len(reader.feed({"method": "error", "params": waits})) == 1

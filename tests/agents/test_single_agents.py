@@ -191,7 +191,7 @@ async def test_text_that_is_never_repeated_is_the_partial_answer(
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["new", "resumed"])
-async def test_gemini_says_nothing_of_a_stream_that_broke_but_writes_down_what_counts(
+async def test_gemini_hides_a_broken_stream_but_records_the_final_answer(
     fake_api: FakeAPI, tmp_path: Path, again: bool
 ) -> None:
     rig = RIGS["gemini"](fake_api, tmp_path)

@@ -106,7 +106,7 @@ def test_a_name_is_an_agent_with_or_without_its_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["gemini:--yolo", "claude:", "codex:-c", "claude:a b", "codex:x\ny"])
-def test_a_model_name_is_never_taken_for_an_option(name: str) -> None:
+def test_a_model_name_is_never_mistaken_for_an_option(name: str) -> None:
     assert registry.resolve(name) is None
 
 

@@ -250,7 +250,7 @@ def test_no_agent_opens_a_browser_to_log_in(home: Path) -> None:
 # ── what is installed ──
 
 
-def test_what_is_installed_and_why_it_cannot_be_used(home: Path) -> None:
+def test_which_agents_are_installed_and_why_they_cannot_be_used(home: Path) -> None:
     caller = local_caller("test", {"HOME": str(home), "PATH": str(home / "bin")}, home)
     agent = AGENTS["codex"]
     absent = describe(agent, caller, lambda _: (True, "its own login"))

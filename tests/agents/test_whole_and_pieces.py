@@ -159,7 +159,7 @@ def test_cursor_says_the_same_in_pieces_and_whole(lines: list[dict[str, Any]]) -
     assert parts(feed_all(cursor.Reader(request_to("cursor")), *lines, last))[0] == "Berlin."
 
 
-def test_whole_text_of_cursor_after_its_tools_counts() -> None:
+def test_complete_text_of_cursor_after_its_tools_counts() -> None:
     tool = {"type": "tool_call", "subtype": "started", "call_id": "1", "tool_call": {"readToolCall": {}}}
     lines = [
         cursor_message("I look.", piece=True),

@@ -240,7 +240,7 @@ async def test_spans_of_a_job_and_its_call(
         assert "why?" in call.attributes[names.INPUT]
 
 
-async def test_the_span_of_a_failed_call_has_its_code_alone(
+async def test_the_span_of_a_failed_call_contains_only_the_code(
     engine: Engine, caller: Any, fake_api: FakeAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tracer = Tracer(records_content=False)

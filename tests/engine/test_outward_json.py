@@ -35,7 +35,7 @@ _ID = r"(?:conv|ask|consensus|job)_[A-Za-z0-9_-]{8,}"
 _NUMBERS = (
     "first_ms|response_time_ms|response_time|total_response_time|elapsed_seconds|ms|at|created|updated|ttlMs"
 )
-# What is said to people is no part of the format.
+# The wording for people is not part of the format.
 _STRING = r'(?:[^"\\]|\\.)*'
 _WORDING = (
     rf'("(?:error|hint|note|message)": ?"){_STRING}(")',

@@ -76,7 +76,7 @@ async def test_the_beginning_of_an_answer_that_is_too_large_is_kept(
     assert about["finish_reason"] == "length"
     assert [notice["limit_bytes"] for notice in about["notices"]] == [10_000]
     assert "incomplete" in about["notices"][0]["text"]
-    assert about["usage"]["output_tokens"] >= 2500  # the provider never came to count them
+    assert about["usage"]["output_tokens"] >= 2500  # the provider never reported a count
     assert about["cost_usd"] > 0
     remaining = await value(engine, "SELECT text FROM messages WHERE role = 'assistant'")
     assert len(remaining) == 10_000

@@ -133,11 +133,11 @@ def test_an_unlisted_id_of_a_named_provider_works(tmp_path: Path, name: str) -> 
     assert target.endpoint.provider.name == "openrouter"
 
 
-def test_what_is_listed_keeps_its_facts_when_it_is_named_with_its_provider(tmp_path: Path) -> None:
+def test_a_listed_model_keeps_its_facts_when_it_is_named_with_its_provider(tmp_path: Path) -> None:
     result = catalog(tmp_path)
     assert result.lookup("openai/gpt-5.1") == result.lookup("gpt-5.1")
     assert result.lookup("anthropic/claude-opus-4-5-20251101").id == "claude-opus-4-5-20251101"
-    assert not result.lookup("openai/flash").listed  # another provider's alias is no alias here
+    assert not result.lookup("openai/flash").listed  # another provider's alias does not apply here
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_search_takes_the_wire_that_can(tmp_path: Path) -> None:
     assert gpt.searching() is gpt
 
 
-def test_a_model_that_is_gone_has_a_successor(tmp_path: Path) -> None:
+def test_a_retired_model_has_a_successor(tmp_path: Path) -> None:
     result = catalog(tmp_path, KEYS)
     newer, same = result.successor(result.lookup("pro")), result.successor(result.lookup("qwq"))
     assert newer is not None

@@ -79,7 +79,7 @@ def test_what_a_client_asks_for_is_sent() -> None:
     assert [tool["type"] for tool in request_body["tools"]] == ["web_search"]
 
 
-def test_what_the_model_does_not_take_is_left_out_and_named() -> None:
+def test_settings_that_the_model_does_not_take_are_left_out_and_named() -> None:
     knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
     request = prepare("openai_responses", exactly(knobs, top_p=0.25, top_k=3), BARE_MODEL)
     assert set(request.left_out) == {
@@ -139,7 +139,7 @@ def test_the_choice_of_a_tool(wire: str, choice: str, expected: object) -> None:
     assert {"tool_choice", "toolConfig"}.isdisjoint(body(wire, exactly()))
 
 
-def test_the_choice_of_a_tool_is_kept_beside_googles_search() -> None:
+def test_the_choice_of_a_tool_is_kept_together_with_googles_search() -> None:
     call = replace(
         exactly(Knobs(web_search=True), tool_choice="none"), tools=(ToolSpec("look", "Looks.", LOOSE),)
     )
@@ -209,7 +209,7 @@ def test_anthropics_clients_count_thinking_in_tokens() -> None:
         (3000, 2047, {"type": "disabled"}),
     ],
 )
-def test_a_budget_leaves_room_for_an_answer_beside_the_thinking(
+def test_a_budget_leaves_room_for_an_answer_after_the_thinking(
     thinking: int, limit: int, expected: Json
 ) -> None:
     call = replace(exactly(thinking_budget=thinking), output_limit=limit)

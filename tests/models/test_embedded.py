@@ -260,7 +260,7 @@ def test_the_demo_can_serve_other_processes_until_it_is_interrupted(demo_home: P
 
 
 @pytest.mark.localmodel
-def test_it_is_a_provider_while_it_runs_and_its_port_closes_after(local_home: Path) -> None:
+def test_it_is_a_provider_while_it_runs_and_its_port_closes_afterwards(local_home: Path) -> None:
     with embedded.LocalModel(local_home) as model:
         user_settings = settings.load(model.environment)
         endpoint = Catalog.load(user_settings).resolve("demo").endpoint

@@ -230,7 +230,7 @@ async def test_a_response_that_is_not_http_is_refused_and_its_connection_closed(
         OK + b"content-length: 2\r\n\r\na",
     ],
 )
-async def test_an_answer_that_breaks_off_is_not_taken_for_whole(answer: bytes) -> None:
+async def test_an_answer_that_breaks_off_does_not_count_as_complete(answer: bytes) -> None:
     async with running() as (server, ask):
         server.says(answer, closes=True)
         with pytest.raises(Disconnected):
@@ -277,7 +277,7 @@ async def test_an_earlier_deadline_of_a_reader_does_not_end_its_next_wait() -> N
     def late() -> None:
         response.feed(b"y")
 
-    alarms.at(earlier + 0.001, late)  # alarms ring in their order
+    alarms.at(earlier + 0.001, late)  # alarms fire in order
     assert await response.readany(loop.time() + 60) == b"y"
     response.close()
 
@@ -289,7 +289,7 @@ async def test_a_reader_that_stops_closes_the_connection_at_once() -> None:
         await asyncio.wait_for(server.lost.wait(), 10)
 
 
-async def test_what_is_not_read_is_not_taken_from_the_server() -> None:
+async def test_bytes_that_are_not_read_are_not_accepted_from_the_server() -> None:
     async with running() as (server, ask):
         piece = b"%x\r\n%s\r\n" % (65536, b"x" * 65536)
         server.says(CHUNKED, *[piece] * 1000, b"0\r\n\r\n")

@@ -154,7 +154,7 @@ def test_the_most_that_a_call_can_cost() -> None:
     assert prices.bound(Model("m", "mine", "m"), 500_000) is None
 
 
-def test_writing_anthropics_cache_is_the_dearest_input(tmp_path: Path) -> None:
+def test_writing_to_anthropics_cache_is_the_most_expensive_input(tmp_path: Path) -> None:
     model = catalog(tmp_path).lookup("opus")
     bound = prices.bound(model, 100_000)
     rates = prices.per_million(model)

@@ -47,7 +47,7 @@ def test_the_systems_own_message_is_used_if_there_is_one(error: OSError, reason:
     assert failure.provider == "acme"
 
 
-def test_a_proxy_on_the_way_is_named() -> None:
+def test_a_proxy_in_between_is_named() -> None:
     failure = network_errors.as_error(PROXIED, OSError(errno.EHOSTUNREACH, "x"))
     assert failure.message == (
         f"Acme cannot be reached at https://acme.example/v1 through the proxy {PROXY.address} (HTTPS_PROXY): No route to host"

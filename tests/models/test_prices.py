@@ -20,7 +20,7 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
     assert prices.cost(model, usage) == pytest.approx(per_input + per_output / 2)
 
 
-def test_cached_input_is_cheaper_and_an_hours_cache_dearer() -> None:
+def test_cached_input_is_cheaper_and_an_hours_cache_more_expensive() -> None:
     model = SHIPPED["claude-opus-5-5"]
     input_cost = prices.cost(model, Usage(input=1_000_000))
     cached_cost = prices.cost(model, Usage(input=1_000_000, cache_read=1_000_000))

@@ -123,7 +123,7 @@ def test_a_key_replaces_its_line_and_nothing_else(tmp_path: Path, before: str, a
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_bytes_that_are_not_text_stay(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_kept(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"A=\xff\n")
     provider_keys.store(row(tmp_path), KEY, tmp_path)
     assert (tmp_path / ".env").read_bytes() == b"A=\xff\nOPENAI_API_KEY=" + KEY.encode() + b"\n"

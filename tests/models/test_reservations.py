@@ -123,9 +123,7 @@ async def test_each_attempt_reserves_and_settles_what_it_used(
     assert [request.body["max_tokens"] for request in fake_api.calls] == [100, 50]
 
 
-async def test_what_a_failed_attempt_used_is_in_the_sum_that_is_reported(
-    transport: Transport, fake_api: FakeAPI
-) -> None:
+async def test_the_reported_usage_includes_failed_attempts(transport: Transport, fake_api: FakeAPI) -> None:
     counts = '{"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10}'
     fake_api.script(raw=f'data: {{"choices": [], "usage": {counts}}}\n\n')
     fake_api.script(usage={"input": 10, "output": 5})
@@ -153,7 +151,9 @@ async def test_an_answer_that_breaks_off_settles_an_estimate(transport: Transpor
     assert usage.cost_usd == pytest.approx((40 * 2.0 + 101 * 8.0) / 1e6)
 
 
-async def test_what_is_refused_at_once_costs_nothing(transport: Transport, fake_api: FakeAPI) -> None:
+async def test_a_request_that_is_refused_at_once_costs_nothing(
+    transport: Transport, fake_api: FakeAPI
+) -> None:
     fake_api.script(status=401)
     money = RecordingReservation(100)
     with pytest.raises(AuthenticationFailed):

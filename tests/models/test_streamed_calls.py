@@ -167,7 +167,7 @@ def test_a_signature_in_several_pieces_is_one() -> None:
 
 
 @pytest.mark.parametrize("streams_tools", [True, False])
-def test_a_teams_server_passes_them_on_as_it_got_them(streams_tools: bool) -> None:
+def test_a_teams_server_passes_calls_on_in_the_pieces_that_it_received(streams_tools: bool) -> None:
     reader = ALL_WIRES["counsel"].reader(streams_tools=streams_tools)
     pieces = [
         {"id": "c", "name": "look", "delta": "{"},

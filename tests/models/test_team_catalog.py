@@ -63,7 +63,7 @@ def test_questions_go_to_the_server_with_its_own_names(tmp_path: Path) -> None:
     assert catalog.team == "team.example"
 
 
-def test_what_the_server_does_not_offer_is_not_asked(tmp_path: Path) -> None:
+def test_models_that_the_server_does_not_offer_are_not_asked(tmp_path: Path) -> None:
     catalog = Catalog.load(joined_settings(tmp_path, XAI_API_KEY="xai-own"))
     with pytest.raises(ProviderUnavailable, match="not available") as excinfo:
         catalog.resolve("gpt-5-mini")
@@ -125,7 +125,7 @@ def test_the_servers_own_models_are_known_with_their_facts(tmp_path: Path) -> No
     assert rows["inhouse"].provider.open_models
 
 
-def test_facts_that_make_no_sense_are_replaced(tmp_path: Path) -> None:
+def test_implausible_facts_are_replaced(tmp_path: Path) -> None:
     model = Catalog.load(joined_settings(tmp_path)).lookup("inhouse-2")
     assert (model.context, model.output, model.auto_rank) == (128_000, 8_192, None)
     assert (model.vision, model.tools, model.web_search) == (False, False, False)
@@ -234,7 +234,7 @@ async def test_a_server_that_fails_leaves_the_list_as_it_is(tmp_path: Path) -> N
     assert len(login.models) == len(OFFERED)
 
 
-async def test_a_list_for_someone_who_has_logged_in_elsewhere_is_dropped(tmp_path: Path) -> None:
+async def test_a_list_is_dropped_if_the_person_has_logged_in_elsewhere_meanwhile(tmp_path: Path) -> None:
     before = outdated(joined_settings(tmp_path))
     team_login.write(tmp_path, "https://other.example", "csl_" + "y" * 40, {**ABOUT, "models": []})
     await refresh(Server(), (before, False))

@@ -118,7 +118,7 @@ async def test_no_server_listens(fake_api: FakeAPI) -> None:
     await caller.transport.close()
 
 
-async def test_a_connection_that_is_never_made(fake_api: FakeAPI) -> None:
+async def test_a_connection_that_is_never_accepted(fake_api: FakeAPI) -> None:
     """With a full backlog, the kernel drops our SYN and we wait."""
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -145,7 +145,7 @@ async def test_a_server_that_hangs_after_the_last_word_has_answered(acme: Caller
         assert isinstance(events[-1], Finished)
 
 
-async def test_what_came_before_a_broken_event_is_passed_on(acme: Caller, fake_api: FakeAPI) -> None:
+async def test_text_before_a_broken_event_is_passed_on(acme: Caller, fake_api: FakeAPI) -> None:
     good = 'data: {"choices":[{"index":0,"delta":{"content":"kept"},"finish_reason":null}]}\n\n'
     fake_api.script(raw=good + "data: {broken\n\n" + good)
     events: list[Event] = []

@@ -274,7 +274,7 @@ def test_text_without_a_word_is_never_sent(wire: str, blank: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_blank_blocks_of_a_verbatim_turn_stay_here(wire: str) -> None:
+def test_blank_blocks_of_a_verbatim_turn_are_not_sent_back(wire: str) -> None:
     """Claude may open with a block of two line breaks, and refuses it when it comes back."""
     natives: dict[str, Any] = {
         "anthropic": [
@@ -340,7 +340,7 @@ GPT5 = Model(
 )
 
 
-def test_minimal_effort_is_raised_beside_a_search_with_a_notice() -> None:
+def test_minimal_effort_is_raised_for_a_search_with_a_notice() -> None:
     request = prepare("openai_responses", asking(effort="minimal", web_search=True), GPT5)
     assert request.body["reasoning"]["effort"] == "low"
     (change,) = request.adapted
@@ -349,7 +349,7 @@ def test_minimal_effort_is_raised_beside_a_search_with_a_notice() -> None:
         assert not prepare("openai_responses", asking(**knobs), GPT5).adapted
 
 
-def test_gemini_searches_beside_tools_as_google_demands() -> None:
+def test_gemini_searches_together_with_tools_as_google_demands() -> None:
     model = Model("g", "google", "g", web_search=True)
     both = replace(HELLO, tools=(ToolSpec("t", "T.", {}),), knobs=Knobs(web_search=True))
     assert prepare("gemini", both, model, search_with_tools=True).body["toolConfig"] == {
@@ -399,7 +399,7 @@ def test_an_item_to_which_a_gateway_gives_another_id_at_the_end_is_kept_once() -
 
 
 @pytest.mark.parametrize("arrived_ids", [["first"], ["second"], ["first", "second"], []])
-def test_messages_that_the_last_event_alone_has_are_not_taken_for_others(arrived_ids: list[str]) -> None:
+def test_messages_in_the_last_event_alone_are_not_mistaken_for_others(arrived_ids: list[str]) -> None:
     """A gateway leaves out the events of some items; the text of other items is not mistaken for theirs."""
 
     def message(name: str, text: str) -> Json:
@@ -478,7 +478,7 @@ def test_counts_that_a_server_does_not_state_are_zero(
     assert report == UsageReport(Usage())
 
 
-def test_what_googles_own_tools_put_into_the_prompt_is_input() -> None:
+def test_text_that_googles_own_tools_add_to_the_prompt_is_input() -> None:
     counts = {"promptTokenCount": 10, "toolUsePromptTokenCount": 4, "candidatesTokenCount": 2}
     (report,) = WIRES["gemini"].reader().feed("", json.dumps({"usageMetadata": counts}))
     assert report == UsageReport(Usage(input=14, output=2))

@@ -252,7 +252,7 @@ RETURNED = completion_request(
         ),
     ],
 )
-def test_what_a_model_cannot_take_is_refused(
+def test_a_request_that_the_model_cannot_take_is_refused(
     request_: CompletionRequest, route_: Route, problem: str
 ) -> None:
     if not problem:

@@ -135,7 +135,7 @@ async def test_a_completion_in_one_of_our_conversations(
         await complete(engine, caller(), continuation_id="not a name/")
 
 
-async def test_a_title_has_the_beginning_of_the_last_question(engine: Engine, caller: Any) -> None:
+async def test_a_title_is_the_beginning_of_the_last_question(engine: Engine, caller: Any) -> None:
     long = "long " * 40
     turns = (Turn("user", long), Turn("assistant", "so"), Turn("user", ""))
     result = await complete(engine, caller(), turns=turns)

@@ -126,7 +126,7 @@ async def test_failures_of_several_name_each_with_its_models_and_what_they_cost(
     assert passed_over[2].spent is None
 
 
-async def test_where_all_refuse_the_last_ones_text_and_advice_are_kept() -> None:
+async def test_if_all_refuse_the_text_and_advice_of_the_last_are_kept() -> None:
     chain = AutoChain([GPT, CLAUDE])
     chain.record_failure(GPT, ContentFiltered("It refused.", hint="Rephrase.", partial="First"))
     chain.record_failure(CLAUDE, ContentFiltered("It refused, too.", hint="Rephrase it.", partial="You need"))
@@ -139,7 +139,7 @@ async def test_where_all_refuse_the_last_ones_text_and_advice_are_kept() -> None
     assert "counsel doctor" in str(mixed.error().hint)
 
 
-async def test_where_all_fail_alike_the_error_is_of_that_kind_with_the_shortest_wait() -> None:
+async def test_if_all_fail_alike_the_error_is_of_that_kind_with_the_shortest_wait() -> None:
     chain = AutoChain([GPT, CLAUDE, GEMINI])
     for candidate, wait in ((GPT, 30.0), (CLAUDE, None), (GEMINI, 7.0)):
         chain.record_failure(candidate, RateLimited("Wait.", retry_after=wait))

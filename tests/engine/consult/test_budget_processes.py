@@ -81,7 +81,7 @@ def test_of_100_simultaneous_calls_from_two_processes_at_most_40_are_sent(
     assert len(fake_process.requests) == 40
 
 
-def test_what_a_killed_process_had_reserved_is_free_again(home: Path, fake_process: FakeProcess) -> None:
+def test_reservations_of_a_killed_process_are_freed(home: Path, fake_process: FakeProcess) -> None:
     fake_process.script(gate="never", gate_after=0, times=3)
     with worker(home, fake_process, 3, "0.03") as process:
         go(process)

@@ -267,7 +267,7 @@ async def test_a_teams_server_gets_the_calls_key() -> None:
     assert call.is_handed_over()
 
 
-async def test_who_asks_for_the_permit() -> None:
+async def test_an_agents_call_asks_for_its_permit_and_a_models_transport_does() -> None:
     """For a model the transport asks for it before each request; for an agent the call does."""
     model, agent = CallSetup(), CallSetup(agent=True)
     for setup in (model, agent):

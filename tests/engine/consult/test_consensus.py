@@ -121,7 +121,7 @@ async def test_a_single_remaining_answer_is_not_a_consensus(
     assert "not a consensus" in result["content"]
 
 
-async def test_all_failed_is_an_error(
+async def test_it_is_an_error_if_all_models_fail(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(status=401, times=None)

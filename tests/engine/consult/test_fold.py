@@ -157,7 +157,7 @@ def test_an_answer_is_cut_at_the_limit_and_says_so() -> None:
     assert reply.usage.estimated, "a vendor bills what it sent"
 
 
-def test_an_answer_that_fills_the_limit_is_whole() -> None:
+def test_an_answer_that_just_fits_the_limit_is_complete() -> None:
     answer = Answer(most=10)
     assert answer.fold.push("1234567890")
     assert not answer.is_full()

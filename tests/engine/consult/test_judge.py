@@ -264,7 +264,7 @@ async def test_the_users_default_judge_is_another_if_it_is_a_member(
 # ── bias, rounds, text and schema ──
 
 
-async def test_a_judge_that_always_prefers_the_first_answer_prefers_no_member(
+async def test_a_judge_that_always_prefers_the_first_answer_favours_no_member(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     first = verdict(unique_insights=[{"answer": "A", "insight": "It is the best."}])

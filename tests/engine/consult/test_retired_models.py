@@ -40,13 +40,15 @@ async def test_auto_continues_when_the_account_lacks_a_model(counsel: Counsel, f
     assert "gpt-6.1-sol" in repr(answer.metadata)
 
 
-async def test_a_named_model_that_is_gone_is_an_error(counsel: Counsel, fake_api: FakeAPI) -> None:
+async def test_a_named_model_that_the_vendor_does_not_have_is_an_error(
+    counsel: Counsel, fake_api: FakeAPI
+) -> None:
     fake_api.script(error="not_found", model="gpt-5", times=None)
     with pytest.raises(ModelNotFound):
         await counsel.ask("hello", model="gpt-5")
 
 
-async def test_a_model_that_is_gone_in_the_middle_of_its_answer_has_no_successor(
+async def test_a_model_retired_in_the_middle_of_its_answer_has_no_successor(
     counsel: Counsel, fake_api: FakeAPI
 ) -> None:
     """Half of one model's answer and all of another's are not one answer."""

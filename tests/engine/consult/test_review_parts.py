@@ -99,7 +99,7 @@ def test_a_header_with_two_names_and_no_rename_is_not_a_file() -> None:
     assert diff.parse("diff --git a/one.sh b/two.sh\nold mode 100644\nnew mode 100755\n") == []
 
 
-def test_a_text_that_breaks_off_between_the_two_names_of_a_file_has_no_such_file() -> None:
+def test_a_text_that_ends_between_the_two_names_of_a_file_contains_no_file() -> None:
     assert diff.parse("Some words.\n--- a/x.py") == []
     (file,) = diff.parse("diff --git a/y.sh b/y.sh\nold mode 100644\nnew mode 100755\n--- a/x.py")
     assert (file.path, file.hunks) == ("y.sh", ())
@@ -176,7 +176,7 @@ def test_each_finding_is_checked_by_one_member_that_did_not_make_it_and_the_work
     assert findings.assign(groups, ["0"]) == {}
 
 
-def test_an_answer_is_read_as_it_comes() -> None:
+def test_an_answer_is_read_in_every_form_that_models_write() -> None:
     entry = planted.finding("./store.py", 13, "Blocker", "T", "R")
     odd = [
         {**entry, "line": "13", "end_line": 9},

@@ -110,7 +110,7 @@ def test_a_mismatch_is_reported_with_its_path_and_a_short_reason() -> None:
     )  # fmt: skip
 
 
-def test_what_is_nested_too_deeply_is_reported() -> None:
+def test_values_that_are_nested_too_deeply_are_reported() -> None:
     schema: dict[str, Any] = {"$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}
     value: list[Any] = []
     for _ in range(3000):

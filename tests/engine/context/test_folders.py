@@ -18,13 +18,16 @@ def test_why_files_of_a_folder_are_left_out(tmp_path: Path) -> None:
     (base / "inside.py").symlink_to(base / "a.py")
     expansion = expand.folder(base, [])
     assert [str(path.relative_to(base)) for path in expansion.files] == [".gitignore", "a.py", "src/b.py"]
-    assert {str(entry.path.relative_to(base)): entry.why for entry in expansion.left_out} == {
-        ".git": "it is git's own folder",
-        "node_modules": "it contains installed packages",
-        "notes.log": "ignored by .gitignore",
-        "src/build": "ignored by .gitignore",
-        "build": "a link that leads out of the folder",  # a rule for folders is not about links, as in git
-    }
+    assert (
+        {str(entry.path.relative_to(base)): entry.why for entry in expansion.left_out}
+        == {
+            ".git": "it is git's own folder",
+            "node_modules": "it contains installed packages",
+            "notes.log": "ignored by .gitignore",
+            "src/build": "ignored by .gitignore",
+            "build": "a link that leads out of the folder",  # as in git, a rule for folders does not apply to links
+        }
+    )
 
 
 def test_a_pattern_and_the_folder_before_it(tmp_path: Path) -> None:

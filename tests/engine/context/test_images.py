@@ -221,7 +221,7 @@ def test_bytes_are_brought_under_the_limit() -> None:
     assert len(result.data) <= 9_000
 
 
-def test_what_cannot_be_made_small_enough_is_refused() -> None:
+def test_an_image_that_cannot_be_made_small_enough_is_refused() -> None:
     with pytest.raises(FileTooLarge):
         images.fit(Image("image/png", noise("PNG", (200, 200))), model(image_max_bytes=100))
 

@@ -54,7 +54,7 @@ def test_parts_have_the_positions_of_the_files(caller: Callable[..., Caller], te
     assert context.ranges[0]
 
 
-def test_a_file_asked_for_twice_is_sent_once_and_as_a_whole_where_any_asks_for_that(
+def test_a_file_requested_twice_is_sent_once_and_whole_if_any_request_is_for_all_of_it(
     caller: Callable[..., Caller], texts: tuple[str, str]
 ) -> None:
     assert len(build.build(question(texts[0], texts[0]), caller()).sources) == 1
@@ -83,7 +83,7 @@ HEADER = "-----BEGIN PRIVATE KEY-----\n"
         ("A" * 31, False),
         ("." * 431 + "A" * 32, True),
         ("." * 432 + "A" * 32, False),  # far from its header: not its body
-        ("x1Y2z3W4\n" * 7 + "a9B8c7D6", True),  # short pieces, random together
+        ("x1Y2z3W4\n" * 7 + "a9B8c7D6", True),  # short pieces that look random only together
         ("x1Y2z3W4\n" * 6 + "a9B8c7D", False),
         ("aaaaaaaa\n" * 8, False),
         ("Example1\nx1Y2z3W4\n" * 4, False),

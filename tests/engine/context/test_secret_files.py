@@ -308,7 +308,9 @@ MENTIONS = {
 
 
 @pytest.mark.parametrize("form", MENTIONS)
-def test_what_only_mentions_a_secret_is_sent(project: Path, caller: Callable[..., Caller], form: str) -> None:
+def test_text_that_only_mentions_a_secret_is_sent(
+    project: Path, caller: Callable[..., Caller], form: str
+) -> None:
     (project / "notes.txt").write_text(MENTIONS[form])
     assert is_sent(caller(), "notes.txt")
 

@@ -99,7 +99,7 @@ async def test_the_question_of_a_running_job_is_shown_with_its_images_and_files(
     assert running["image_ids"] == document["history"][0]["image_ids"]
 
 
-async def test_search_words_are_found_with_their_line(
+async def test_search_results_contain_the_line_of_the_first_word(
     engine: Engine, archive: Archive, caller: Callable[..., Caller]
 ) -> None:
     await chat(engine, caller(), "Tell me.\nWhen is high water?", "tides")

@@ -60,7 +60,7 @@ def test_our_own_file_is_brought_up_to_date(tmp_path: Path) -> None:
     assert tree(export(conversation("whole"), tmp_path, tmp_path))["1_response.txt"] == "answer whole"
 
 
-def test_what_a_person_changed_or_added_stays(tmp_path: Path) -> None:
+def test_files_that_a_person_changed_or_added_stay(tmp_path: Path) -> None:
     folder = export(conversation("a"), tmp_path, tmp_path)
     (folder / "1_response.txt").write_text("my words")
     (folder / "notes.md").write_text("my notes")
@@ -198,7 +198,7 @@ def test_a_crash_between_two_files_is_repaired_by_the_next_export(
     assert len(tree(export(conversation("a"), tmp_path, tmp_path))) == 2
 
 
-def test_where_a_caller_may_export(tmp_path: Path) -> None:
+def test_the_folders_that_a_caller_may_export_to(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (tmp_path / "more").mkdir()

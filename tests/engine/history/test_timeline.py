@@ -160,7 +160,7 @@ async def test_a_consensus_from_its_first_word_to_its_end(
     )
 
 
-async def test_a_job_that_no_one_followed_has_its_answers(
+async def test_the_timeline_of_a_job_that_nobody_followed_shows_its_answers(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     job_id = await engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller())
@@ -180,7 +180,7 @@ async def test_another_process_and_the_next_one_show_the_same_timeline(
     job_id = await first_engine.submit(ChatRequest(prompt="q", model="gpt-5"), caller(), background=True)
     async with asyncio.timeout(60):
         await anext(event async for event in first_engine.events(job_id) if event.kind == "text")
-    first_engine.runner.running[job_id].since -= 1  # a job that is younger writes no events
+    first_engine.runner.running[job_id].since -= 1  # younger jobs write no events
     await first_engine.runner.periodic.tick()
     await first_engine.store.flush()
     engine = await open_engine(home)

@@ -141,7 +141,7 @@ def test_safe_names(name: str, safe: bool) -> None:
             check_name(name, kind)
 
 
-def test_the_same_call_has_the_same_id_and_another_a_new_one() -> None:
+def test_the_same_call_has_the_same_id_and_another_call_a_new_one() -> None:
     assert ids.of_call("key") == ids.of_call("key") != ids.of_call("other")
     assert ids.of_call(None) != ids.of_call(None)
     assert ids.of_call(None).startswith("job_")

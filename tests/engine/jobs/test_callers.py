@@ -88,7 +88,7 @@ def test_a_caller_is_registered_once_and_found_by_its_fingerprint(
     assert registry.find("unknown") is None
 
 
-def test_the_homes_own_keys_are_found_without_any_caller(tmp_path: Path) -> None:
+def test_the_keys_of_the_home_are_found_without_any_caller(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-home\n")
     (tmp_path / ".env").chmod(0o600)
     registry = CallerRegistry(tmp_path, secret_with(b"s" * 32))

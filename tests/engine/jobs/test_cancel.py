@@ -42,7 +42,7 @@ async def test_a_conversation_with_two_jobs_does_not_say_which_one_to_cancel(
     assert first in str(error.value)
     assert second in str(error.value)
     assert [await status(engine, job) for job in (first, second)] == ["processing", "processing"]
-    # for a status the newest is enough
+    # a status shows the newest job
     assert (await engine.status("mine")).to_json()["content"]["job_id"] == second
     assert (await engine.cancel(first)).to_json()["content"]["job_id"] == first
     assert (await engine.wait(second)).to_json()["content"] == "gpt-5 says: second"

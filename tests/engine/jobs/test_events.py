@@ -80,7 +80,7 @@ async def test_thinking_is_stored_once_up_to_a_limit_and_replayed_to_late_follow
     received_events = await events_of(job)
     assert kinds(received_events) == ["model_started", "thinking", "model_finished", "done"]
     assert received_events[1].data == stored_events[0].data
-    job.begin("0", "answer")  # another attempt thinks again
+    job.begin("0", "answer")  # a new attempt starts thinking anew
     job.thinking("0", "Again.")
     job.finish("0", "openai", 5, 0)
     assert [event.data for event in job.unwritten() if event.kind == "thinking"] == [
@@ -143,7 +143,9 @@ def test_discarded_text_is_reported_and_the_new_text_is_written() -> None:
     job.text("0", "but that")
     assert texts(job.unwritten()) == [("0", 11, "but that")]
     assert job.slots["0"].text() == "Keep this, but that"
-    job.restart("0", "retried", "it broke", model="gpt-5", after="gpt-5", keep=19)  # nothing behind it
+    job.restart(
+        "0", "retried", "it broke", model="gpt-5", after="gpt-5", keep=19
+    )  # there is no text after it
     assert job.unwritten() == []
 
 
@@ -215,7 +217,7 @@ def has_calls(job: Live) -> bool:
     return job.slots["0"].has_calls
 
 
-async def test_arguments_are_told_with_their_place_and_not_stored() -> None:
+async def test_arguments_are_reported_with_their_offset_and_not_stored() -> None:
     job = live()
     job.begin("0", "answer")
     assert not is_read(job)

@@ -121,7 +121,7 @@ async def test_a_first_answer_is_kept_when_its_refinement_is_cancelled(
     assert history[1]["metadata"]["unanswered"] == []
 
 
-async def test_a_chat_that_is_cancelled_in_the_middle_keeps_what_had_arrived(
+async def test_a_chat_that_is_cancelled_in_the_middle_keeps_the_text_that_arrived(
     engine: Engine, home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
     fake_api.script(text="aaabbbccc", hang_after=2)
@@ -163,7 +163,7 @@ async def test_answers_of_an_interrupted_job_that_is_given_up_are_kept(
 # ── rows of another release ──────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_newer_release_has_written_can_be_read() -> None:
+def test_jobs_of_a_newer_release_can_be_read() -> None:
     reply = Reply(text="said", provider="openai", model="gpt-5", usage=Usage(input=3))
     document = json.loads(reply.dump())
     document |= {"mood": "good", "usage": {**document["usage"], "joules": 7}}
@@ -181,7 +181,7 @@ def test_what_a_newer_release_has_written_can_be_read() -> None:
     assert Origin.load(json.dumps(caller)).caller(Settings()).client == "c"
 
 
-def test_what_an_older_release_has_written_can_be_read() -> None:
+def test_jobs_of_an_older_release_can_be_read() -> None:
     assert Reply.load('{"text": "said"}').text == "said"
     assert Task.load('{"tool": "chat", "prompt": "p", "models": ["gpt-5"]}').text == "p"
     assert Origin.load("{}").caller(Settings()).agent is None

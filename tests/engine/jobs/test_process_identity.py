@@ -75,7 +75,7 @@ def test_a_process_id_too_large_for_the_kernel_is_undecided() -> None:
     assert replace(identity.current(), pid=1 << 70).runs() is None
 
 
-def test_where_nothing_can_be_read_nothing_is_claimed() -> None:
+def test_without_readable_facts_nothing_is_claimed_about_a_process() -> None:
     assert identity._read("/nonexistent") == ""
     assert identity._short("") == ""
     assert identity._short("a") == "ca978112"

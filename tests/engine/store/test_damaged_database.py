@@ -92,7 +92,7 @@ async def test_a_quick_write_into_a_deleted_file_is_not_lost(database: Database)
     assert on_disk(database.path) == {"a", "b"}
 
 
-async def test_all_its_files_deleted_lose_nothing(database: Database) -> None:
+async def test_deleting_all_its_files_loses_nothing(database: Database) -> None:
     await database.write(put("a"))
     for file in (database.path, *files.wal_files(database.path)):
         file.unlink()
@@ -208,7 +208,7 @@ async def test_a_locked_file_is_not_taken_for_a_damaged_one(path: Path, database
     assert recovery.damaged_files(path) == []
 
 
-async def test_what_is_kept_in_memory_goes_to_the_disk_when_that_works_again(
+async def test_data_kept_in_memory_is_written_when_the_disk_works_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("counsel.engine.store.sqlite.database._RETURN", -1.0)

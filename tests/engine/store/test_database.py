@@ -112,7 +112,7 @@ async def test_a_lazy_write_that_still_waits_goes_to_the_disk_with_the_others(
     assert disk == ["later", "later", "sync"]
 
 
-async def test_a_lazy_write_beside_an_urgent_one_is_on_disk_with_it(
+async def test_a_lazy_write_queued_with_an_urgent_one_is_on_disk_with_it(
     database: Database, disk: list[str]
 ) -> None:
     lazy = database.lazily(put("a"))
@@ -331,7 +331,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-async def test_where_nothing_can_be_written_it_works_in_memory_and_says_so(tmp_path: Path) -> None:
+async def test_a_database_that_cannot_be_written_works_in_memory_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file where the folder should be")
     database = Database(tmp_path / "home" / "counsel.db")
     await database.write(put("a"))

@@ -31,7 +31,7 @@ async def test_a_database_at_its_limit_keeps_everything_and_one_past_it_shrinks(
     assert await upkeep.sweep(database) == 0  # no limit
     await upkeep.sweep(database, limit - 1)
     assert upkeep.size(database) <= 0.9 * limit
-    assert count(database) == 300  # their events were enough
+    assert count(database) == 300  # deleting their events was enough
     assert 0 < count(database, "events") < 600
 
 

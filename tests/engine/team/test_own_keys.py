@@ -115,7 +115,7 @@ async def test_without_the_secret_key_the_servers_own_key_is_not_used_instead(
             await OwnKeys(store).applied(Caller(settings=server(tmp_path, **env), person=ada))
 
 
-async def test_another_secret_key_is_introduced_beside_the_old_one(
+async def test_another_secret_key_is_introduced_next_to_the_old_one(
     store: PostgresStore, ada: Person, tmp_path: Path
 ) -> None:
     await OwnKeys(store).set(ada.id, "openai", KEY, server(tmp_path))

@@ -184,7 +184,7 @@ def test_a_question_is_recorded_only_if_the_team_wants_that() -> None:
     assert len(log.records[1].detail) == 500 + 1 + 20_000
 
 
-def test_a_client_that_comes_back_to_its_job_has_asked_once() -> None:
+def test_a_client_that_returns_to_its_job_has_asked_once() -> None:
     audit_log, log = audited()
     for job in ("job_1", "job_1", "job_2"):
         audit_log.note_question(Sender(ADA), job, "gpt-5 through v1", "")

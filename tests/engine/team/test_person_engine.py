@@ -109,7 +109,9 @@ async def test_a_person_with_read_only_access(engine: Engine, caller: Any) -> No
     assert (refusal.action, refusal.object) == ("refused", "ChatRequest")
 
 
-async def test_what_is_shared_is_read_by_all_and_continued_by_its_owner(engine: Engine, caller: Any) -> None:
+async def test_a_shared_conversation_is_read_by_all_and_continued_by_its_owner(
+    engine: Engine, caller: Any
+) -> None:
     ada, bob = of_person(engine, ADA), of_person(engine, BOB)
     await ask(ada, caller, "one", continuation_id="mine")
     (row,) = (await ada.archive.page(10))["conversations"]

@@ -153,7 +153,7 @@ async def test_a_server_without_a_jobs_keys_knows_whether_another_one_can_take_i
     assert (await second.wait(job)).to_json()["content"] == "gpt-5 says: hello"
 
 
-async def test_a_server_that_only_answers_requests_is_no_server_for_a_job(
+async def test_a_server_that_only_answers_requests_takes_no_jobs(
     server: OpenServer, caller: MakeCaller
 ) -> None:
     first = await server("a", concurrency=0)
@@ -403,7 +403,7 @@ async def test_a_completions_messages_are_stored_while_it_waits_in_the_queue_and
     assert "an earlier question" not in ended
 
 
-async def test_a_job_whose_keys_nobody_has_waits_and_says_for_what(
+async def test_a_job_whose_keys_nobody_has_waits_and_says_what_for(
     server: OpenServer, caller: MakeCaller
 ) -> None:
     first = await server("a", concurrency=0)

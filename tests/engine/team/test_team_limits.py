@@ -166,6 +166,6 @@ async def test_a_limit_is_for_someone_who_exists() -> None:
         {"at_once": limits.MOST_CALLS + 1},
     ],
 )
-async def test_amounts_that_make_no_sense(wrong: dict[str, Any]) -> None:
+async def test_invalid_amounts_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         await checked_limit("group", "dev", **wrong)

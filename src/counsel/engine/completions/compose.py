@@ -27,7 +27,7 @@ def check(request: CompletionRequest, route: Route) -> None:
     if problems:
         raise InvalidArgument(
             f"{route.name} cannot answer this request: {'; '.join(problems)}.",
-            hint="Nothing was sent. Ask another model, or leave that out.",
+            hint="Nothing was sent. Ask another model, or leave out what this one does not support.",
             model=route.name,
         )
 

@@ -65,7 +65,9 @@ def read(file: OpenFile, last: int | None, settings: Settings) -> Pdf:
 def _run(file: OpenFile, last: int, max_characters: int) -> dict[str, Any]:
     if not _AT_ONCE.acquire(timeout=SECONDS):
         raise RateLimited(
-            f"{file.name} was not read: too many PDFs are being read.", hint="Try again.", retry_after=5
+            f"{file.name} was not read: too many PDFs are being read.",
+            hint="Try again in a moment.",
+            retry_after=5,
         )
     try:
         os.lseek(file.fd, 0, os.SEEK_SET)
@@ -101,9 +103,9 @@ def _failure(file: OpenFile, error: str, settings: Settings) -> CounselError:
         )
     if error in {"time", "memory"}:
         return FileTooLarge(
-            f"{name} takes too much {error} to read.", hint="Convert it to text yourself.", file=name
+            f"{name} takes too much {error} to read.", hint="Convert it to text first.", file=name
         )
     reason = "it is encrypted" if error in {"encrypted", "DependencyError"} else "it is damaged"
     return InvalidArgument(
-        f"{name} cannot be read as a PDF: {reason}.", hint="Convert it to text yourself.", file=name
+        f"{name} cannot be read as a PDF: {reason}.", hint="Convert it to text first.", file=name
     )

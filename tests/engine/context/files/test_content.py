@@ -90,7 +90,7 @@ def test_lines_of_a_large_file_are_those_of_a_small_one(
     assert part.sources[0].to_json()["range"] == full.sources[0].to_json()["range"]
 
 
-def test_the_limit_is_for_what_is_sent_and_no_more_is_read_than_needed(
+def test_the_limit_applies_to_the_text_sent_and_no_more_is_read_than_needed(
     project: Path, caller: Callable[..., Caller], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_large_file(project, b"\xff\xfe never read: no text\0\n", at=2000)

@@ -84,7 +84,7 @@ async def test_requests_of_one_round_share_evenly_and_the_last_ones_are_refused(
     assert await reserve(store, *few) == [0.5, 0.5, 0.0]
 
 
-async def test_what_a_request_has_cost_counts_until_its_usage_record_does(store: Store) -> None:
+async def test_a_settled_cost_counts_until_its_usage_record_does(store: Store) -> None:
     request = new_request()
     await reserve(store, request)
     await store.settle(request.id, 0.2, NOW)

@@ -72,7 +72,7 @@ async def test_half_characters_do_not_fail_a_write(store: Store) -> None:
     assert len(await store.messages("conversation")) == 2
 
 
-async def test_an_expired_conversation_is_gone(store: Store, later: Callable[[float], None]) -> None:
+async def test_an_expired_conversation_does_not_exist(store: Store, later: Callable[[float], None]) -> None:
     await say(store, "conversation")
     later(31 * DAY)
     assert await store.conversation("conversation") is None

@@ -153,7 +153,7 @@ async def test_a_running_job_is_not_deleted(store: Store) -> None:
     assert detail.status == "processing"
 
 
-async def test_keys_are_found_by_their_beginning(store: Store) -> None:
+async def test_keys_are_found_by_their_prefix(store: Store) -> None:
     for key in ("http-a-1", "http-a-2", "http-b-1", "http", None):
         await store.submit(new_job(key=key))
     assert sorted(await store.keys_like("http-a-")) == ["http-a-1", "http-a-2"]

@@ -96,7 +96,7 @@ async def test_the_first_reply_to_a_call_is_kept(stores: Stores) -> None:
     assert len(await ours.usage(0)) == 2 * ROUNDS
 
 
-async def test_all_agree_on_the_order_of_turns(stores: Stores) -> None:
+async def test_all_processes_agree_on_the_order_of_turns(stores: Stores) -> None:
     ours, theirs = stores.open(), stores.open()
     jobs = [new_job(created=1000.0 - number) for number in range(2 * ROUNDS)]
     await asyncio.gather(*((ours, theirs)[number % 2].submit(job) for number, job in enumerate(jobs)))

@@ -13,7 +13,7 @@ from engine.store.postgres.conftest import Open
 from support.stored import completed, fence, new_job
 
 
-async def test_the_operator_sees_and_continues_what_was_asked_before_there_were_people(
+async def test_the_operator_sees_and_continues_jobs_from_before_there_were_people(
     open_store: Open,
 ) -> None:
     """That includes what a server of an earlier release writes during an upgrade: its rows have no person."""

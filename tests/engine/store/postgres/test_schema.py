@@ -75,7 +75,7 @@ def unprivileged_url(postgres_server: PostgresServer, empty: str) -> Iterator[st
         postgres_server.execute("DROP ROLE stranger")
 
 
-async def test_a_role_without_rights_is_told_which_role_to_use(
+async def test_a_refusal_for_lack_of_rights_names_the_role_to_use(
     postgres_server: PostgresServer, empty: str, unprivileged_url: str
 ) -> None:
     name = empty.partition("?")[0].rpartition("/")[2]

@@ -34,7 +34,7 @@ def normalize_choices(choices: tuple[str, ...]) -> tuple[str, ...]:
     """The choices without surrounding white space. Raises for an empty one, and for two that look the same."""
     names = tuple(choice.strip() for choice in choices)
     if not all(map(_visible_form, names)):
-        raise InvalidArgument("choices: one of them is empty.", hint="Nothing was sent. Leave it out.")
+        raise InvalidArgument("choices: one is empty.", hint="Nothing was sent. Leave it out.")
     duplicates = [choice for choice, count in Counter(map(_visible_form, names)).items() if count > 1]
     if duplicates:
         raise InvalidArgument(

@@ -81,7 +81,8 @@ def _person(connection: psycopg.Connection[Any], folded_name: str | None) -> str
     if folded_name is None:
         if connection.execute("SELECT 1 FROM counsel.people LIMIT 1").fetchone():
             raise InvalidArgument(
-                "This database has people: whose history is it?", hint="Name the person with --person NAME."
+                "This database belongs to a team: whose history is it?",
+                hint="Name the person with --person NAME.",
             )
         return ""
     row = connection.execute("SELECT id FROM counsel.people WHERE folded = %s", [folded_name]).fetchone()

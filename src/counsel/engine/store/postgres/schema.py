@@ -262,7 +262,7 @@ def check(state: State, info: str) -> None:
     where = connections.name(info)
     if state.version == 0:
         raise ConfigInvalid(
-            f"The {where} has no tables of counsel yet.",
+            f"The {where} has no counsel tables yet.",
             hint="Run `counsel database migrate --database URL` once.",
         )
     if state.version < VERSION:
