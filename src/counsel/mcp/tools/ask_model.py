@@ -22,7 +22,9 @@ TOOL = base.Tool(
     required=("model", "prompt"),
     properties={
         "model": base.argument(
-            "model", "claude, codex, gemini, cursor or any model. You cannot consult yourself.", minLength=1
+            "model",
+            "claude, codex, gemini, cursor, opencode or any model. You cannot consult yourself.",
+            minLength=1,
         ),
         "prompt": base.argument("prompt", "The question or topic, with the context that the other needs."),
         "sessionTag": base.argument(
