@@ -67,7 +67,7 @@ def without_comments(text: str) -> str:
 
 
 def inside(value: object, *keys: str) -> object:
-    """The value below these keys; None if a key is missing or a value on the way is not an object."""
+    """The value below these keys; None if a key is missing or a value on the path is not an object."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value

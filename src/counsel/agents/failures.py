@@ -99,7 +99,7 @@ def not_logged_in(agent: Agent, message: str = "") -> CounselError:
 
 
 def rate_limited(agent: Agent, message: str, retry_after: float | None = None) -> CounselError:
-    """A rate limit, or the account's limit, where waiting does not help. Google's words for both are the same."""
+    """A rate limit, or the account's limit, where waiting does not help. Google words both alike."""
     wait = retry_after or _seconds(message)
     if wait is None and _USED_UP(message):
         return RateLimited(

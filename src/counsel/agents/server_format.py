@@ -147,18 +147,18 @@ class ServerFormat(Record):
     waits_for: Callable[[Workspace, ServerTable, Reader], Callable[[str], WaitsFor | None]] = (
         lambda _workspace, _table, _reader: lambda _name: None
     )
-    waiting: Mapping[WaitsFor, str] = {}  # the same as a sentence for the user
+    waiting: Mapping[WaitsFor, str] = {}  # what the user is told for each
     # Other lists of names that a rename extends. The old name stays: another scope's server may have it.
     mentions: Callable[[Workspace, ServerTable], list[Mention]] = lambda _workspace, _table: []
     no_switch: str = ""  # why servers cannot be disabled
     # Notes for the user when a server is added here.
     notes: Callable[[Workspace, ServerTable, Reader], list[str]] = lambda _workspace, _table, _reader: []
     warns: Callable[[Server], list[str]] = lambda _server: []
-    # Why the agent ignores a readable file.
+    # Why the agent ignores a file that can be read; empty if it does not.
     refuses: Callable[[ServerTable, Document], str] = lambda _table, _document: ""
-    # Whether the client does not start at all because of what it cannot read.
+    # Whether this unreadable part keeps the client from starting.
     stops_at: Callable[[Workspace, Unread], bool] = lambda _workspace, _unread: False
-    # Another file because of which the client does not start at all, and what is wrong with it.
+    # Another file that keeps the client from starting, and what is wrong with it.
     stopped_by: Callable[[Workspace, Reader], tuple[Path, str] | None] = lambda _workspace, _reader: None
     # Paths besides its servers' files that show that the client was used here.
     signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()

@@ -43,7 +43,8 @@ def empty_folder(workspace: Workspace, agent: AgentName) -> Path:
 
 
 def _dotenv(workspace: Workspace) -> Path:
-    """The user's own `.env`, to be linked here: Gemini CLI reads the first one upwards, which is COUNSEL_HOME/.env."""
+    """The user's own `.env`, to be linked here: Gemini CLI reads the first one upwards, which would otherwise be
+    COUNSEL_HOME/.env."""
     candidates = (workspace.gemini_dir() / ".env", workspace.home / ".env")
     return next((path for path in candidates if path.is_file()), Path(os.devnull))
 

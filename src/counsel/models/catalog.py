@@ -2,8 +2,8 @@
 
 A name is one of the user's aliases (config.toml's `[aliases]`), a model's id or alias, FAMILY-latest, or
 `provider/model` for any id that the provider has, listed or not. Any other name is refused, with the nearest names as a
-hint: counsel never guesses which vendor to send to. The agents' names (`claude`, `codex`, `gemini`, `cursor`) are not
-models: the engine calls `agent_named` first.
+hint: counsel never guesses which vendor to send to. The agents' names (`claude`, `codex` …) are not models: the engine
+calls `agent_named` first.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from counsel.models.connect import open_socket
 from counsel.models.http1 import Connection, ConnectTimeout, DeadlineExceeded, Key, Response, Trust
 from counsel.models.request_head import Address
 
-KEEP_SECONDS = 15.0  # an idle connection is kept open
+KEEP_SECONDS = 15.0  # that an idle connection is kept open
 MAX_IDLE = 100  # connections to one server
 _READ_BYTES = 64 * 1024
 

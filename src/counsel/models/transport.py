@@ -190,6 +190,6 @@ def _changed_settings(request: Prepared, model: Model) -> list[Notice]:
 
 
 def _joined_url(base: str, path: str) -> str:
-    """The path after the base URL. A version that is in both is used once."""
+    """The base URL with this path. A version that both contain is used once."""
     base, version = base.rstrip("/"), "/" + path.split("/")[1]
     return base + (path.removeprefix(version) if base.endswith(version) else path)

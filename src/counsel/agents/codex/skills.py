@@ -219,7 +219,8 @@ _COMMENT = re.compile(r"(?:(?<=\s)|^)#")
 
 
 def repair(block: str) -> str | None:
-    """The block with quotes around values that have `: ` or an unfinished bracket; None if there are no such values."""
+    """The block with quotes around values that contain `: ` or an unfinished bracket; None if there are no such
+    values."""
     lines = block.split("\n")
     block_indent: int | None = None  # the indent of a key with a block scalar
     changed = False

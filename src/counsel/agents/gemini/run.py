@@ -4,7 +4,7 @@ Measured with 0.61.0:
 - the exit code is the HTTP status modulo 256 (400 → 144, 429 → 173); 41: no login, 42: bad input, also for a
   lost session; a bad key is a 400 with that message;
 - after a 429 it tries ten times with growing pauses, and reports them on stderr only: counsel ends it at its own limit;
-- it refuses folders that it was not told to trust. `--skip-trust` admits one for this run, with the folder's skills,
+- it refuses folders that it was not told to trust. `--skip-trust` trusts one for this run, with the folder's skills,
   commands, subagents, policies and `.env` (GOOGLE_GEMINI_BASE_URL would get the user's key): so counsel uses it only
   for a folder that the user trusts in another agent, or for an empty one (start_folder.py), where Gemini gets the
   project as an additional folder, from which it loads only GEMINI.md;
@@ -12,7 +12,7 @@ Measured with 0.61.0:
 - `@path`, anywhere in a prompt, includes that file, or the first whose path contains these letters; `\\@` does not;
 - in headless mode, tools that need approval are not offered; an admin policy makes that certain;
 - it requests a missing answer four times; then an `error` line says why, and the `result` gives no reason. An answer
-  that a filter stops in the middle looks like a whole one: nothing in its output tells them apart;
+  that a filter stops in the middle looks like a complete one: nothing in the output tells them apart;
 - its tool for reading files refuses images and other files that git ignores (images.py has the workaround).
 """
 
@@ -200,7 +200,7 @@ class Reader(driver.Reader):
         return Finished(reason, self._model, vendor=vendor) if reason else None
 
     def _missing_text(self, line: Mapping[str, object]) -> str:
-        """What a message adds: a delta as it is, of a complete message the rest that did not arrive in deltas."""
+        """What a message adds: a delta itself; of a complete message, the rest that did not arrive in deltas."""
         text = str(line.get("content") or "")
         if line.get("delta") or not self._has_deltas:
             self._has_deltas = self._has_deltas or bool(line.get("delta"))

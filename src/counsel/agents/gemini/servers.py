@@ -104,8 +104,8 @@ def _switch(document: Meaning, name: str, enabled: bool) -> list[Edit]:
 
 
 def _is_disabled(workspace: Workspace, _table: ServerTable, reader: Reader) -> Callable[[str], bool]:
-    """As in a session, which compares excluded and allowed names exactly; `gemini mcp list` does not (measured,
-    0.61)."""
+    """Whether a session leaves the server out. It compares excluded and allowed names exactly; `gemini mcp list` does
+    not (measured, 0.61)."""
     switches = reader.read_quietly(_switch_file(workspace))
     disabled_names = {name for name, state in (switches.value if switches else {}).items() if _is_off(state)}
     files = [Target(file, "jsonc") for _, file in _machine_files(workspace)]

@@ -137,7 +137,7 @@ class JobBudget:
         return CallBudget(self, slot, max_output)
 
     def plan(self, tasks: Mapping[str, asyncio.Task[object]]) -> None:
-        """Decide together about the first reservations of these models, which are about to be asked at once."""
+        """Decide together on the first reservations of these models, which are about to be asked at once."""
         round_ = self.round = Round(self.budgets, tasks)
         for slot, task in tasks.items():
             task.add_done_callback(lambda _, slot=slot: round_.leave(slot))  # type: ignore[misc]
@@ -149,7 +149,7 @@ class JobBudget:
 
 
 class Round:
-    """Collects the reservation requests of a round's models, and decides about all of them together."""
+    """Collects the reservation requests of a round's models, and decides on all of them together."""
 
     def __init__(self, budgets_: Budgets, slots: Collection[str]) -> None:
         self._budgets = budgets_
@@ -180,7 +180,8 @@ class Round:
                 self._timer.cancel()
 
     def _stop_waiting(self) -> None:
-        """Decide without the models that are late, perhaps with many large files; each is decided about alone."""
+        """Decide without the models that are late, perhaps because of large files; each of these is decided on
+        alone."""
         self._missing.clear()
         self._decide_when_complete()
 

@@ -100,7 +100,7 @@ class Fold:
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
     def push(self, delta: str) -> bool:
-        """Add text straight from the vendor's socket. False: it has to come as an event."""
+        """Add text straight from the vendor's socket. False: it must come as an event."""
         if self._size + answer_limit.size(delta) > self._limit:
             return False  # the reader of the events ends the answer there
         self._on_text(delta)

@@ -83,7 +83,8 @@ class Folders:
         return any(real.is_relative_to(folder) and not self._private(real, folder) for folder in self.working)
 
     def _private(self, real: Path, folder: Path) -> bool:
-        """A client that was started in the home folder works on documents, not on ~/.mozilla or ~/.bash_history."""
+        """Whether a file of the home folder is private: a client started there works on documents, not on
+        ~/.bash_history."""
         if not (self.home.is_relative_to(folder) and real.is_relative_to(self.home)):
             return False
         return any(part.startswith(".") or part in PRIVATE for part in real.relative_to(self.home).parts[:1])

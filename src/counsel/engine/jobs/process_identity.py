@@ -50,7 +50,7 @@ class Process:
 
 
 def parse(name: str) -> Process | None:
-    """The process of a name; an earlier release's name has only the number."""
+    """The process of a name; an earlier release's name has only the process id."""
     pid, *fields = name.split(_SEPARATOR)
     if not pid.isascii() or not pid.isdigit() or int(pid) < 1:
         return None
@@ -58,7 +58,7 @@ def parse(name: str) -> Process | None:
 
 
 def current() -> Process:
-    return _of(os.getpid())  # by number, because a forked child is another process
+    return _of(os.getpid())  # by id, because a forked child is another process
 
 
 @functools.lru_cache(maxsize=4)
@@ -67,7 +67,7 @@ def _of(pid: int) -> Process:
 
 
 def started(pid: int) -> str | None:
-    """When the process with this number started; None: unknown. "ended": it has ended and waits for its parent."""
+    """When the process with this id started; None: unknown. "ended": it has ended and waits for its parent."""
     if sys.platform != "linux":
         return _started_by_ps(pid)
     try:

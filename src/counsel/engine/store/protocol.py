@@ -221,7 +221,7 @@ class ConversationStore(Protocol):
         """The most recently used tag: of a session, or of those that belong to no session."""
 
     def set_title(self, conversation: str, title: str, *, instead_of: str) -> Pending[None]:
-        """Unless the title was changed meanwhile."""
+        """Set the title, unless it was changed meanwhile."""
 
     async def delete_conversation(self, conversation: str) -> bool:
         """Delete it with its finished jobs, also from the backups. False: there was none."""

@@ -63,7 +63,8 @@ class Audit:
         self._store.add(record, now + self._days * 86400)
 
     def _counts_refusal(self, now: float) -> bool:
-        """Count a refusal. Whether to record it: only the first ones of each minute, then a note about the limit."""
+        """Count a refusal; return whether to record it: only the first ones of each minute, then a note about the
+        limit."""
         if now - self._minute > _MINUTE:
             self._minute, self._refusals = now, 0
         self._refusals += 1

@@ -70,7 +70,8 @@ async def _refine(course: Course, rounds: Rounds, judge_: Judge | None) -> Refin
 
 
 async def _agreement(course: Course, judge_: Judge | None) -> Ended | None:
-    """Why the first answers need no second round: equal votes or, without choices, no contradictions for the judge."""
+    """Why the first answers need no second round: equal votes or, without choices, a judge that sees no
+    contradictions."""
     if course.job.task.choices:
         return None if course.votes_differ() else "agreement"
     if judge_ is None:

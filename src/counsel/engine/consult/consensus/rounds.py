@@ -185,7 +185,7 @@ class Rounds:
         )
 
     def _after_others(self, call: Call, participant: Participant, latest: Mapping[str, Reply]) -> Call:
-        """At a round table, the question with the answers before it."""
+        """At a round table, the question with the answers given so far."""
         if not latest:
             return call
         answers = self._answers_for(1, participant, latest)

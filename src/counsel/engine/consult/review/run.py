@@ -93,7 +93,7 @@ class _Run:
         return await asyncio.to_thread(self._outcome, reviews, groups, checks)  # reads files
 
     def _without_failures(self, replies: Mapping[str, T | CounselError], phase: Phase) -> dict[str, T]:
-        """The answers without failures, which are recorded."""
+        """The answers; failures are left out and recorded."""
         for slot, reply in replies.items():
             if isinstance(reply, CounselError):
                 self._failures.append(ModelFailure(self._label(slot), phase, reply))

@@ -25,7 +25,7 @@ from counsel.results import details_from_json
 
 _COLUMNS = [field.name for field in fields(Conversation)]
 _RECORD = ", ".join(f"c.{name}" for name in _COLUMNS)
-_PROJECT = "left(project, 200) = left(%s, 200) AND project = %s"  # the first half is the index's
+_PROJECT = "left(project, 200) = left(%s, 200) AND project = %s"  # the first condition uses the index
 
 # A question that failed or was stopped is not lost: its conversation can be opened and the question asked again.
 _STOPPED = "EXISTS (SELECT 1 FROM counsel.jobs j WHERE j.conversation = c.id AND j.status IN ('failed', 'cancelled'))"
@@ -208,7 +208,8 @@ async def add_turn(db: Transaction, turn: NewTurn) -> int:
 
 
 async def lock_tag(db: Transaction, project: str, tag: str, person: str = "") -> None:
-    """Lock a tag until the commit: of two first jobs with it, the second then finds the first one's conversation."""
+    """Lock a tag until the commit: of two simultaneous first jobs with it, the second finds the first's
+    conversation."""
     owner = f" and {person}" if person else ""
     await db.row("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", f"tag {tag} of {project}{owner}")
 

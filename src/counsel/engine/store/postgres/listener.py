@@ -60,7 +60,9 @@ class Listener:
                     pause = _PAUSES[0]
                     await self._listen(connection)
             except (psycopg.Error, OSError, CounselError) as error:
-                level = logging.DEBUG if self._is_lost else logging.WARNING  # each attempt would be a line
+                level = (
+                    logging.DEBUG if self._is_lost else logging.WARNING
+                )  # otherwise each attempt would log a line
                 log.log(level, "the LISTEN connection was lost: %s", connections.reason(error))
                 self._is_lost = True
             except Exception:  # the task must survive: without it this process counts as dead

@@ -33,7 +33,7 @@ async def sweep(database: Database, limit: int = 0) -> int:
 async def _expired(database: Database) -> int:
     now = time.time()
     job_condition = (
-        "finished < %s - 86400 AND finished + keep_days * 86400.0 < %s"  # the first half is the index's
+        "finished < %s - 86400 AND finished + keep_days * 86400.0 < %s"  # the first condition uses the index
     )
     deleted = await _delete(database, "jobs", "id", job_condition, now, now)
     await _delete(database, "conversations", "id", f"expires < %s AND {_UNUSED}", now)

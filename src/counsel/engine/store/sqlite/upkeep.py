@@ -34,7 +34,7 @@ async def sweep(database: Database, limit: int = 0) -> int:
 async def _expired(database: Database) -> int:
     now = time.time()
     job_condition = (
-        "finished < ?1 - 86400 AND finished + keep_days * 86400 < ?1"  # the first half is the index's
+        "finished < ?1 - 86400 AND finished + keep_days * 86400 < ?1"  # the first condition uses the index
     )
     deleted = await _by_key(database, "jobs", "id", job_condition, now)
     conversation_condition = (
