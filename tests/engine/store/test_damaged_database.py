@@ -230,8 +230,6 @@ SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from counsel.engine.store.sqlite.database import Database
-from counsel.engine.store.sqlite.store import SqliteStore
-from support.stored import answer, completed, fence, new_job
 async def main():
     database = Database(Path(sys.argv[1]))
     print("open", flush=True)
