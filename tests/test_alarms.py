@@ -69,12 +69,12 @@ def test_each_loop_has_its_own_alarms() -> None:
 
 async def test_what_takes_longer_than_its_limit_is_given_up() -> None:
     with pytest.raises(TimeoutError):
-        async with TimeLimit(0.001):
+        with TimeLimit(0.001):
             await asyncio.get_running_loop().create_future()
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
-    async with TimeLimit(3600) as limit:
+    with TimeLimit(3600) as limit:
         pass
     limit.end_now()  # it is too late for that
     await asyncio.sleep(0)
@@ -82,7 +82,7 @@ async def test_what_takes_longer_than_its_limit_is_given_up() -> None:
 
 async def test_a_limit_can_be_ended_now() -> None:
     async def work() -> None:
-        async with TimeLimit(3600) as limit:
+        with TimeLimit(3600) as limit:
             limit.end_now()
             await asyncio.get_running_loop().create_future()
 
@@ -94,7 +94,7 @@ async def test_a_limit_does_not_swallow_a_cancellation() -> None:
     started = asyncio.Event()
 
     async def work() -> None:
-        async with TimeLimit(3600):
+        with TimeLimit(3600):
             started.set()
             await asyncio.get_running_loop().create_future()
 

@@ -7,6 +7,7 @@ its removal after it is cancelled. Here a deadline is an entry of a set.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -34,27 +35,21 @@ class Alarms:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.pending: set[Alarm] = set()
+        self.next = math.inf  # when the timer rings
         self._timer: asyncio.TimerHandle | None = None
 
-    def at(self, when: float, call: Callable[[], None]) -> Alarm:
-        alarm = Alarm(self, when, call)
-        self.pending.add(alarm)
-        if self._timer is None or when < self._timer.when():
-            self._set(when)
-        return alarm
-
-    def _set(self, when: float) -> None:
+    def ring_at(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_at(when, self._ring)
+        self.next, self._timer = when, self.loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
-        assert self._timer is not None  # it calls this method
-        now, self._timer = max(self.loop.time(), self._timer.when()), None
-        due = sorted((alarm for alarm in self.pending if alarm.when <= now), key=lambda alarm: alarm.when)
+        now = max(self.loop.time(), self.next)
+        self.next, self._timer = math.inf, None
+        due = sorted([alarm for alarm in self.pending if alarm.when <= now], key=lambda alarm: alarm.when)
         self.pending.difference_update(due)
         if self.pending:
-            self._set(min(alarm.when for alarm in self.pending))
+            self.ring_at(min([alarm.when for alarm in self.pending]))
         for alarm in due:
             alarm.call()
 
@@ -72,11 +67,15 @@ def at(when: float, call: Callable[[], None]) -> Alarm:
     alarms = _here.alarms
     if alarms is None or alarms.loop is not loop:
         alarms = _here.alarms = Alarms(loop)
-    return alarms.at(when, call)
+    alarm = Alarm(alarms, when, call)
+    alarms.pending.add(alarm)
+    if when < alarms.next:
+        alarms.ring_at(when)
+    return alarm
 
 
 class TimeLimit:
-    """`asyncio.timeout` with an alarm: raises `TimeoutError` in the task when the time is over."""
+    """`asyncio.timeout` with an alarm, for `with`: raises `TimeoutError` in the task when the time is over."""
 
     __slots__ = ("_alarm", "_cancellations", "_is_over", "_seconds", "_task")
 
@@ -85,7 +84,7 @@ class TimeLimit:
         self._is_over = False
         self._alarm: Alarm | None = None
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         task = asyncio.current_task()
         assert task is not None  # a coroutine runs in one
         self._task, self._cancellations = task, task.cancelling()
@@ -102,7 +101,7 @@ class TimeLimit:
         self._is_over = True
         self._task.cancel()
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         if self._alarm is not None:

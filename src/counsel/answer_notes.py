@@ -10,24 +10,24 @@ from counsel.results import Accepted, AnswerMetadata, Result, Totals
 
 def footer(result: Result | Accepted, continue_with: str, name: Callable[[str], str] = str) -> str:
     """One line: who answered, tokens, cost, time, and how to continue. `name` writes the conversation's id."""
-    parts = [] if isinstance(result, Accepted) else list(_metadata(result.metadata))
+    parts = [] if isinstance(result, Accepted) else _metadata(result.metadata)
     if result.continuation.id:
         new = " (a new conversation)" if result.continuation.status == "new" else ""
         parts.append(f"{continue_with} {name(result.continuation.id)}{new}")
-    return " · ".join(part for part in parts if part)
+    return " · ".join(filter(None, parts))
 
 
-def _metadata(metadata: AnswerMetadata | Totals) -> Iterator[str]:
+def _metadata(metadata: AnswerMetadata | Totals) -> list[str]:
     complete = not isinstance(metadata, Totals) or metadata.cost_complete
     price = amounts.cost(metadata.usage, metadata.cost_usd, complete=complete)
-    if isinstance(metadata, AnswerMetadata):
-        yield amounts.model(metadata.provider, metadata.model)
-    yield amounts.tokens(metadata.usage)
-    yield f"cost {price}" if price == amounts.UNKNOWN else price
+    parts = [amounts.tokens(metadata.usage), f"cost {price}" if price == amounts.UNKNOWN else price]
     if price.endswith("+"):
-        yield "+: at least, some prices are not known"
-    if isinstance(metadata, AnswerMetadata) and metadata.response_time_ms is not None:
-        yield f"{metadata.response_time_ms / 1000:.1f} s"
+        parts.append("+: at least, some prices are not known")
+    if isinstance(metadata, AnswerMetadata):
+        parts.insert(0, amounts.model(metadata.provider, metadata.model))
+        if metadata.response_time_ms is not None:
+            parts.append(f"{metadata.response_time_ms / 1000:.1f} s")
+    return parts
 
 
 def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = None) -> Iterator[str]:

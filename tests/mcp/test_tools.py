@@ -206,7 +206,7 @@ def test_the_engine_refuses_the_same_arguments_with_the_same_message(tool: str, 
     with pytest.raises(InvalidArgument) as by_schema:
         argument_schema.check(tool, TOOLS[tool].schema, values)
     with pytest.raises(InvalidArgument) as by_engine:
-        arguments.check(REQUESTS[tool](values))
+        arguments.checked(REQUESTS[tool](values))
     assert by_engine.value.message == by_schema.value.message
 
 

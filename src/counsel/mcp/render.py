@@ -211,4 +211,4 @@ def _section(model: str, text: str, mark: str = "") -> str:
 
 
 def _paragraphs(*parts: str | None) -> str:
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))

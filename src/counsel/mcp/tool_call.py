@@ -93,7 +93,7 @@ async def _wait(call: Call, job: str) -> Result | Accepted:
 
 async def _in_time(call: Call, job: str) -> Result | Accepted:
     try:
-        async with TimeLimit(call.time_limit) as call.timeout:
+        with TimeLimit(call.time_limit) as call.timeout:
             return await call.engine.wait(job)
     except TimeoutError:
         await call.engine.detach(job)

@@ -36,8 +36,13 @@ class ChatResult:
             "continuation": self.continuation.to_json(),
             "metadata": self.metadata.to_json(),
             "job_id": self.job_id,
-            **without_empty(title=self.title, export=self.export, final_summary=self.final_summary),
-            **without_empty(parts=list(self.parts), stopped_by=self.stopped_by),
+            **without_empty(
+                title=self.title,
+                export=self.export,
+                final_summary=self.final_summary,
+                parts=self.parts and list(self.parts),
+                stopped_by=self.stopped_by,
+            ),
         }
 
     def to_row(self) -> dict[str, object]:

@@ -97,7 +97,9 @@ class Continuation:
             document["tag"] = self.tag
         if self.message_count is not None:
             document["messageCount"] = self.message_count
-        return document | without_empty(status=self.status)
+        if self.status:
+            document["status"] = self.status
+        return document
 
     @classmethod
     def from_json(cls, document: dict[str, object]) -> Continuation:
@@ -273,14 +275,14 @@ class AnswerMetadata(AnswerSummary):
     def to_json(self) -> dict[str, object]:
         return self._head() | without_empty(
             answered_by=self.answered_by,
-            settings_left_out=list(self.settings_left_out),
-            notices=json_list(self.notices),
+            settings_left_out=self.settings_left_out and list(self.settings_left_out),
+            notices=self.notices and json_list(self.notices),
             session=self.session,
             cached=self.cached,
-            tool_calls=json_list(self.tool_calls),
-            passed_over=json_list(self.passed_over),
-            files=json_list(self.files),
-            warnings=list(self.warnings),
+            tool_calls=self.tool_calls and json_list(self.tool_calls),
+            passed_over=self.passed_over and json_list(self.passed_over),
+            files=self.files and json_list(self.files),
+            warnings=self.warnings and list(self.warnings),
         )
 
     @classmethod

@@ -14,6 +14,7 @@ from counsel.job_events import JobEvent, PartAdded, Restarted, ToolUsed, Waiting
 from counsel.settings import Settings
 from counsel.types import (
     Call,
+    Event,
     Finished,
     Model,
     Notice,
@@ -59,11 +60,11 @@ class Answer:
             cost=lambda usage: usage.input / 10 + usage.output,
         )
         self.fold = Fold(self.job, self.live, "0", "answer", self.route, is_json=is_json)
-        self.handlers = self.fold.handlers()
+        self.is_full = False
 
-    def feed(self, *events: object) -> Answer:
+    def feed(self, *events: Event) -> Answer:
         for event in events:
-            self.handlers[type(event)](event)
+            self.is_full = not self.fold.take(event)
         return self
 
     @property
@@ -73,9 +74,6 @@ class Answer:
     @property
     def text(self) -> str:
         return self.live.slots["0"].text()
-
-    def is_full(self) -> bool:
-        return self.fold.is_full
 
     def spent(self) -> Usage:
         return self.fold.spent(CALL)
@@ -95,7 +93,7 @@ class Answer:
         ([ToolInput("c", "look", "x" * 8)], (40, 2)),
     ],
 )
-def test_unreported_usage_is_estimated(events: list[object], tokens: tuple[int, int]) -> None:
+def test_unreported_usage_is_estimated(events: list[Event], tokens: tuple[int, int]) -> None:
     used = Answer().feed(*events).spent()
     assert (used.input, used.output) == tokens
     assert used.estimated == bool(events)
@@ -146,10 +144,9 @@ def test_an_answer_is_cut_at_the_limit_and_says_so() -> None:
     answer = Answer(most=10)
     assert answer.fold.push("12345678")
     assert not answer.fold.push("90é"), "whoever reads the events ends the answer there"
-    assert not answer.is_full()
     answer.feed(Text("9é…"))
     assert answer.text == "123456789"
-    assert answer.is_full()
+    assert answer.is_full
     answer.fold.cut_off()
     reply = answer.fold.reply(CALL)
     assert reply.finish_reason == "length"
@@ -160,7 +157,7 @@ def test_an_answer_is_cut_at_the_limit_and_says_so() -> None:
 def test_an_answer_that_just_fits_the_limit_is_complete() -> None:
     answer = Answer(most=10)
     assert answer.fold.push("1234567890")
-    assert not answer.is_full()
+    assert not answer.is_full
     assert not answer.fold.push("1")
 
 
@@ -184,7 +181,7 @@ def test_withdrawn_text_makes_room_and_followers_learn_why() -> None:
     assert (event.model, event.next, event.error, event.offset) == ("gpt-5", "gpt-5", "It broke.", 4)
     answer.feed(Text("abcdef"))
     assert answer.text == "1234abcdef"
-    assert not answer.is_full()
+    assert not answer.is_full
 
 
 def test_json_is_shown_as_plain_text_and_kept_as_json() -> None:

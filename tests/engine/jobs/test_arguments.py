@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel.engine.jobs import ids, process_identity, tags
-from counsel.engine.jobs.arguments import check, without_blanks
+from counsel.engine.jobs.arguments import checked
 from counsel.errors import InvalidArgument
 from counsel.request_rules import check_name
 from counsel.requests import ChatRequest, ConsensusRequest
@@ -22,28 +22,26 @@ def test_blank_optional_arguments_count_as_absent() -> None:
     blank: dict[str, Any] = dict.fromkeys(("model", "files", "images", "tools", "use_websearch", "export"))
     blank |= {"continuation_id": "", "reasoning_effort": "", "temperature": None}
     request = replace(CHAT, **blank)
-    assert without_blanks(request) == CHAT
-    check(without_blanks(request))
-    assert without_blanks(CHAT) is CHAT
+    assert checked(request) == CHAT
+    checked(request)
+    assert checked(CHAT) is CHAT
     value = replace(CHAT, model="m", files=("f",), temperature=0, use_websearch=False)
-    assert without_blanks(value) is value
-    assert without_blanks(replace(CHAT, prompt="")).prompt == ""  # it must be given: refused elsewhere
-    assert without_blanks(replace(CONSENSUS, cross_feedback_prompt="")) == CONSENSUS
-    assert without_blanks(replace(CONSENSUS, choices=[])) == CONSENSUS  # type: ignore[arg-type]
+    assert checked(value) is value
+    assert checked(replace(CONSENSUS, cross_feedback_prompt="")) == CONSENSUS
+    assert checked(replace(CONSENSUS, choices=[])) == CONSENSUS  # type: ignore[arg-type]
 
 
 def test_blank_parts_of_a_member_count_as_absent() -> None:
     members: Any = ("a", {"model": "b", "role": None, "stance": ""}, {"model": "c", "role": "critic"})
-    request = without_blanks(replace(CONSENSUS, models=members))
+    request = checked(replace(CONSENSUS, models=members))
     assert request.models == ("a", {"model": "b"}, {"model": "c", "role": "critic"})  # type: ignore[union-attr]
-    check(request)
 
 
 @pytest.mark.parametrize("amount", [1e308, 1.7e308])
 def test_an_amount_may_be_as_large_as_a_number_can_be(amount: float) -> None:
-    check(replace(CHAT, max_cost_usd=amount))
+    checked(replace(CHAT, max_cost_usd=amount))
     with pytest.raises(InvalidArgument, match="max_cost_usd must be 0 or more"):
-        check(replace(CHAT, max_cost_usd=10**309))
+        checked(replace(CHAT, max_cost_usd=10**309))
 
 
 @pytest.mark.parametrize(
@@ -63,29 +61,29 @@ def test_an_amount_may_be_as_large_as_a_number_can_be(amount: float) -> None:
 )
 def test_each_argument_must_have_its_type(name: str, good: list[Any], bad: list[Any]) -> None:
     for value in good:
-        check(replace(CHAT, **{name: value}))
+        checked(replace(CHAT, **{name: value}))
     for value in bad:
         with pytest.raises(InvalidArgument, match=rf"^chat: {name}(\[0\])? must "):
-            check(replace(CHAT, **{name: value}))
+            checked(replace(CHAT, **{name: value}))
 
 
 def test_every_wrong_argument_is_named_and_none_is_repeated_at_length() -> None:
     wrong: dict[str, Any] = {"temperature": 5, "model": 7, "verbosity": "v" * 500}
     with pytest.raises(InvalidArgument) as error:
-        check(replace(CHAT, **wrong))
+        checked(replace(CHAT, **wrong))
     words = str(error.value)
     assert "model must be" in words
     assert "temperature must be from 0 to 1, not 5;" in words
     assert "v" * 80 in words
     assert "v" * 81 not in words
     with pytest.raises(InvalidArgument, match="models must be"):
-        check(replace(CONSENSUS, models="a"))  # type: ignore[arg-type]
+        checked(replace(CONSENSUS, models="a"))  # type: ignore[arg-type]
 
 
 def test_a_models_name_has_a_limit_because_results_and_errors_repeat_it() -> None:
     fits, long = "m" * 256, "m" * 98_000
-    check(replace(CHAT, model=", ".join([fits] * 10)))
-    check(replace(CONSENSUS, models=(fits, {"model": fits}), judge=fits))
+    checked(replace(CHAT, model=", ".join([fits] * 10)))
+    checked(replace(CONSENSUS, models=(fits, {"model": fits}), judge=fits))
     for request, where in (
         (replace(CHAT, model=f"gpt-5, {long}"), "chat: model"),
         (replace(CONSENSUS, models=("gpt-5", long)), r"consensus: models\[1\]"),
@@ -93,9 +91,9 @@ def test_a_models_name_has_a_limit_because_results_and_errors_repeat_it() -> Non
         (replace(CONSENSUS, models=("gpt-5",), judge=long), "consensus: judge"),
     ):
         with pytest.raises(InvalidArgument, match=f"^{where} names a model with 98,000 characters"):
-            check(request)
+            checked(request)
     with pytest.raises(InvalidArgument) as error:
-        check(replace(CONSENSUS, models=tuple(long + str(number) for number in range(20))))
+        checked(replace(CONSENSUS, models=tuple(long + str(number) for number in range(20))))
     assert len(str(error.value)) < 2_000
 
 

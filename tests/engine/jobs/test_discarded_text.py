@@ -201,9 +201,9 @@ def test_withdrawn_text_is_compared_with_the_repaired_text() -> None:
     job: Any = SimpleNamespace(tool="chat", caller=SimpleNamespace(settings=Settings()))
     route: Any = SimpleNamespace(name="gpt-5")
     live = Live("job_1", ("gpt-5",))
-    handlers = Fold(job, live, "0", "answer", route).handlers()
+    fold = Fold(job, live, "0", "answer", route)
     for piece in ("kept", "\ud83d", "\ude00 and hal"):
-        handlers[Text](Text(piece))
+        fold.take(Text(piece))
     assert live.slots["0"].text() == "kept\U0001f600 and hal"
-    handlers[Withdrawn](Withdrawn("\ud83d\ude00 and hal", "it was cut"))
+    fold.take(Withdrawn("\ud83d\ude00 and hal", "it was cut"))
     assert live.slots["0"].text() == "kept"

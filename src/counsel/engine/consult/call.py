@@ -97,13 +97,15 @@ class Consultation:
                 fold.budget = self.budget.call(slot)
                 call = replace(call, budget=fold.budget)
                 await fold.budget.prepare(call, route.model, changes=self._uses_tools(step))
-            if reason := self._limiter.full(self.job.caller, route.provider):
-                self.live.wait(slot, Wait("slot", reason))
-            async with self._limiter.slot(self.job.caller, route.provider, route.name):
+            async with self._limiter.slot(
+                self.job.caller,
+                route.provider,
+                route.name,
+                lambda reason: self.live.wait(slot, Wait("slot", reason)),
+            ):
                 self.live.go_on(slot)
                 self._mark_attempt()
-                request = self._with_key(step, self._with_permit(call))
-                listening = self._listen(step, route, self._events(step, route, request, fold), fold)
+                listening = self._listen(step, route, self._events(step, route, call, fold), fold)
                 await (listening if limit is None else _within(limit, listening))
         except (CounselError, asyncio.CancelledError) as error:
             self._record_failure(error, route, call, step, fold)
@@ -136,11 +138,10 @@ class Consultation:
             step = answer.step
             self._store.remember(self.fence, step.key, step.slot, answer.reply, answer.usage)
 
-    def _with_permit(self, call: Call) -> Call:
-        return replace(call, permit=self._permit) if self._permit else call
-
-    def _with_key(self, step: Step, call: Call) -> Call:
-        """The call with a key by which a team's server recognises it again."""
+    def _of_team(self, step: Step, call: Call) -> Call:
+        """The call with the team's permit to send it, and a key by which a team's server recognises it again."""
+        if self._permit:
+            call = replace(call, permit=self._permit)
         if self.job.caller.settings.team is None:
             return call
         return replace(call, key=f"{self.job.id}:{step.key}", is_handed_over=lambda: self.job.handed_over)
@@ -149,6 +150,7 @@ class Consultation:
         return bool(self.job.task.tools) and step.uses_tools
 
     def _events(self, step: Step, route: Route, call: Call, fold: Fold) -> AsyncIterator[Event]:
+        call = self._of_team(step, call)
         if unsent := unsent_stops(call.exact, route.wire):
             return stop_sequences.cut(route.answer(call), unsent)
         if not self._uses_tools(step):
@@ -190,11 +192,9 @@ class Consultation:
     async def _listen(self, step: Step, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
         if self._permit and route.is_agent:  # for models, the transport calls it before each request
             await self._permit()
-        handlers = fold.handlers()
         try:
             async for event in events:
-                handlers[type(event)](event)
-                if fold.is_full:
+                if not fold.take(event):
                     fold.cut_off()
                     break
         finally:

@@ -23,12 +23,12 @@ from counsel.text import TextBuffer, TextRepair
 from counsel.tracing import NO_SPAN, Span
 from counsel.types import (
     Call,
+    Event,
     Finished,
     Notice,
     Text,
     Thinking,
     Thought,
-    ToolCall,
     ToolInput,
     ToolRan,
     ToolUse,
@@ -74,28 +74,13 @@ class Fold:
         self.buffer = TextBuffer() if is_json else live_text
 
     @property
-    def is_full(self) -> bool:
-        return self._size > self._limit
-
-    @property
     def reservations(self) -> tuple[str, ...]:
         return tuple(self.budget.reservations) if self.budget else ()
 
-    def handlers(self) -> dict[type, Callable[[Any], None]]:
-        """The handler of each kind of event."""
-        return {
-            Text: lambda event: self._on_text(event.delta),
-            Withdrawn: self._on_withdrawn,
-            Thinking: lambda event: self._on_thinking(event.delta),
-            UsageReport: lambda event: self._on_usage(event.usage),
-            Notice: self.on_notice,
-            ToolInput: self._on_tool_input,
-            ToolUse: lambda event: self._on_tool_call(event.call),
-            Thought: self._on_thought,
-            VendorBlock: self._on_vendor_block,
-            ToolRan: self._on_tool,
-            Finished: lambda event: setattr(self, "finished", event),
-        }
+    def take(self, event: Event) -> bool:
+        """Add an event. False: the answer is too long."""
+        _HANDLERS[type(event)](self, event)
+        return self._size <= self._limit
 
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -103,10 +88,13 @@ class Fold:
         """Add text straight from the vendor's socket. False: it must come as an event."""
         if self._size + answer_limit.size(delta) > self._limit:
             return False  # the reader of the events ends the answer there
-        self._on_text(delta)
+        self._on_delta(delta)
         return True
 
-    def _on_text(self, delta: str) -> None:
+    def _on_text(self, event: Text) -> None:
+        self._on_delta(event.delta)
+
+    def _on_delta(self, delta: str) -> None:
         """Add text with surrogate pairs repaired: clients written in Rust reject a message with half a pair."""
         if self._repair.waits or not delta.isascii():
             delta = self._repair.feed(delta)
@@ -152,7 +140,8 @@ class Fold:
 
     # ── everything else ──────────────────────────────────────────────────────────────────────────────
 
-    def _on_thinking(self, delta: str) -> None:
+    def _on_thinking(self, event: Thinking) -> None:
+        delta = event.delta
         self._unbilled += 2 * answer_limit.size(delta) - len(delta)
         if self.parts is not None:
             self.parts.thinking(delta)
@@ -175,11 +164,11 @@ class Fold:
             delta = self._input_repairs.setdefault(piece.id, TextRepair()).feed(delta)
         self._live.tool_input(self._slot, self.parts.input(piece), delta)
 
-    def _on_tool_call(self, call: ToolCall) -> None:
+    def _on_tool_call(self, use: ToolUse) -> None:
         if self.parts is not None:
-            self._live.part(self._slot, self.parts.call(call))
+            self._live.part(self._slot, self.parts.call(use.call))
         else:
-            self._live.tool(self._slot, call.name)
+            self._live.tool(self._slot, use.call.name)
 
     def _on_tool(self, event: ToolRan) -> None:
         run = ToolRun(event.server, event.tool, event.ms, event.ok)
@@ -187,8 +176,11 @@ class Fold:
             self._tools.append(run)
         self._live.tool(self._slot, event.name, run)
 
-    def _on_usage(self, usage: Usage) -> None:
-        self._usage, self._unbilled = usage, 0
+    def _on_usage(self, report: UsageReport) -> None:
+        self._usage, self._unbilled = report.usage, 0
+
+    def _on_finished(self, event: Finished) -> None:
+        self.finished = event
 
     def on_notice(self, notice: Notice) -> None:
         if notice.kind == "retry":
@@ -212,7 +204,7 @@ class Fold:
 
     @property
     def _is_incomplete(self) -> bool:
-        return any(notice.is_incomplete for notice in self._notices)
+        return bool(self._notices) and any(notice.is_incomplete for notice in self._notices)
 
     def reply(self, call: Call) -> Reply:
         end = self.finished or Finished()
@@ -229,7 +221,7 @@ class Fold:
             finish_reason=end.reason,
             ms=round((time.monotonic() - self.began) * 1000),
             vendor_model=end.model,
-            left_out=tuple(name for name in dict.fromkeys(self._left_out) if asked_for(name)),
+            left_out=tuple(filter(asked_for, dict.fromkeys(self._left_out))),
             notices=tuple(self._notices),
             session=end.session,
             tools=tuple(self._tools),
@@ -257,9 +249,25 @@ class Fold:
         return report + _priced(route, estimate)
 
 
+# Functions, not bound methods: those would be made for every call.
+_HANDLERS: dict[type, Callable[[Fold, Any], None]] = {
+    Text: Fold._on_text,
+    Withdrawn: Fold._on_withdrawn,
+    Thinking: Fold._on_thinking,
+    UsageReport: Fold._on_usage,
+    Notice: Fold.on_notice,
+    ToolInput: Fold._on_tool_input,
+    ToolUse: Fold._on_tool_call,
+    Thought: Fold._on_thought,
+    VendorBlock: Fold._on_vendor_block,
+    ToolRan: Fold._on_tool,
+    Finished: Fold._on_finished,
+}
+
+
 def _priced(route: Route, usage: Usage) -> Usage:
     """The usage with its cost. Failed and cancelled calls have a cost, too."""
-    if usage.cost_usd is not None or usage == _NO_USAGE:
+    if usage.cost_usd is not None or not usage.total and usage == _NO_USAGE:
         return usage
     return Usage(
         usage.input,

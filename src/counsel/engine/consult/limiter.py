@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import field
 
 from counsel.caller import Caller
@@ -28,13 +29,11 @@ class Limiter:
         self.calls: Counter[tuple[str, str]] = Counter()  # by provider and model
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
 
-    def slot(self, caller: Caller, provider: str, model: str = "") -> _Slot:
-        """For `async with` around one call."""
-        return _Slot(self, caller, provider, model)
-
-    async def enter(self, caller: Caller, provider: str, model: str) -> None:
-        await self._enter(caller, provider)
-        self.calls[provider, model] += 1
+    def slot(
+        self, caller: Caller, provider: str, model: str = "", on_full: Callable[[str], None] | None = None
+    ) -> _Slot:
+        """For `async with` around one call. `on_full` is told what the call waits for, if it has to."""
+        return _Slot(self, caller, provider, model, on_full)
 
     def leave(self, provider: str, model: str) -> None:
         self.calls[provider, model] -= 1
@@ -51,10 +50,8 @@ class Limiter:
             return f"a free slot: {_running(self.running.total())} (COUNSEL_MAX_CONCURRENT)"
         return ""
 
-    async def _enter(self, caller: Caller, provider: str) -> None:
-        if not self.full(caller, provider):
-            self.running[provider] += 1
-            return
+    async def wait(self, caller: Caller, provider: str) -> None:
+        """Wait in the queue until the call is admitted and counted."""
         settings = caller.settings
         waiter = _Waiter(provider, settings.max_concurrent, settings.max_concurrent_per_provider)
         self._queues.setdefault(f"{caller.client} {caller.cwd}", deque()).append(waiter)
@@ -101,13 +98,28 @@ class Limiter:
 class _Slot:
     """One call's slot. A class, because `asynccontextmanager` costs a generator and four more function calls."""
 
-    __slots__ = ("_caller", "_limiter", "_model", "_provider")
+    __slots__ = ("_caller", "_limiter", "_model", "_on_full", "_provider")
 
-    def __init__(self, limiter: Limiter, caller: Caller, provider: str, model: str) -> None:
+    def __init__(
+        self,
+        limiter: Limiter,
+        caller: Caller,
+        provider: str,
+        model: str,
+        on_full: Callable[[str], None] | None,
+    ) -> None:
         self._limiter, self._caller, self._provider, self._model = limiter, caller, provider, model
+        self._on_full = on_full
 
     async def __aenter__(self) -> None:
-        await self._limiter.enter(self._caller, self._provider, self._model)
+        limiter, provider = self._limiter, self._provider
+        if reason := limiter.full(self._caller, provider):
+            if self._on_full is not None:
+                self._on_full(reason)
+            await limiter.wait(self._caller, provider)
+        else:
+            limiter.running[provider] += 1
+        limiter.calls[provider, self._model] += 1
 
     async def __aexit__(self, *_: object) -> None:
         self._limiter.leave(self._provider, self._model)

@@ -6,7 +6,7 @@ The number of series is limited; models and people beyond the limit are counted 
 from __future__ import annotations
 
 import bisect
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import field
 
 from counsel.engine.store.records import UsageRecord
@@ -47,11 +47,11 @@ class Sums:
 
 class CallMetrics:
     def __init__(self) -> None:
-        self.models: dict[tuple[str, str], Sums] = {}  # by provider and model
-        self.people: dict[str, Sums] = {}  # by name
-        self.seconds: dict[str, Histogram] = {}  # durations of calls, by provider
+        self.models: dict[tuple[str, str], Sums] = defaultdict(Sums)  # by provider and model
+        self.people: dict[str, Sums] = defaultdict(Sums)  # by name
+        self.seconds: dict[str, Histogram] = defaultdict(Histogram)  # durations of calls, by provider
         self.jobs: Counter[tuple[str, str]] = Counter()  # ended jobs, by tool and status
-        self.job_seconds: dict[str, Histogram] = {}  # durations of jobs, by tool
+        self.job_seconds: dict[str, Histogram] = defaultdict(Histogram)  # durations of jobs, by tool
         self.job_waits = Histogram()  # how long jobs waited before they began here
 
     def called(self, call: UsageRecord, person: str | None) -> None:
@@ -61,18 +61,18 @@ class CallMetrics:
                 call.provider if any(call.provider == provider for provider, _ in self.models) else OTHER,
                 OTHER,
             )
-        self.models.setdefault(key, Sums()).add(call)
-        self.seconds.setdefault(key[0], Histogram()).observe(call.ms / 1000)
+        self.models[key].add(call)
+        self.seconds[key[0]].observe(call.ms / 1000)
         if person is not None:
             is_full = person not in self.people and len(self.people) >= MOST_PEOPLE
-            self.people.setdefault(OTHER if is_full else person, Sums()).add(call)
+            self.people[OTHER if is_full else person].add(call)
 
     def began(self, seconds: float) -> None:
         self.job_waits.observe(max(0.0, seconds))
 
     def ended(self, tool: str, status: str, seconds: float) -> None:
         self.jobs[tool, status] += 1
-        self.job_seconds.setdefault(tool, Histogram()).observe(max(0.0, seconds))
+        self.job_seconds[tool].observe(max(0.0, seconds))
 
 
 METRICS = CallMetrics()  # of this process

@@ -21,6 +21,7 @@ class Describer:
         job = running.job
         if not job.caller.settings.summaries:
             return None
+        running.title = title_of(job.task.prompt)
         task = asyncio.create_task(self._title(running))
         task.add_done_callback(lambda done: self._store_title(running, done))
         return task

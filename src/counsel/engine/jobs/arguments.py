@@ -6,7 +6,7 @@ built from `request_rules.RULES` and give the same message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, replace
 from operator import attrgetter
 from typing import Any
@@ -27,28 +27,30 @@ _values: dict[type, Callable[[object], tuple[object, ...]]] = {
 }
 
 
-def without_blanks(request: Request) -> Request:
-    """`None`, `""` and an empty list for an optional argument mean that it is absent."""
-    blank = {
-        name: default
-        for (name, default), value in zip(
-            _FIELDS[type(request)], _values[type(request)](request), strict=True
-        )
-        if value is not default and default is not MISSING and argument_schema.is_blank(value)
-    }
+def checked(request: Request) -> Request:
+    """The request, in which `None`, `""` and an empty list for an optional argument mean that it is absent.
+
+    Raises an `InvalidArgument` that names every wrong argument.
+    """
+    kind = type(request)
+    given: dict[str, Any] = {}
+    absent: dict[str, Any] = {}
+    for (name, default), value in zip(_FIELDS[kind], _values[kind](request), strict=True):
+        if value is default:
+            continue
+        if default is not MISSING and argument_schema.is_blank(value):
+            absent[name] = default
+        else:
+            given[name] = value
     if not isinstance(request, ChatRequest) and request.models != (models := _members(request.models)):
-        blank["models"] = models
-    return replace(request, **blank) if blank else request
+        absent["models"] = given["models"] = models
+    argument_schema.refuse(tool_of(request), _problems(given), _HINT)
+    return replace(request, **absent) if absent else request
 
 
 def _members(models: Any) -> Any:
     """The members without their absent parts: `{"model": "opus", "role": null}`."""
     return argument_schema.without_blanks(RULES["models"], models)
-
-
-def check(request: Request) -> None:
-    """Raises an `InvalidArgument` that names every wrong argument."""
-    argument_schema.refuse(tool_of(request), _problems(request), _HINT)
 
 
 def tool_of(request: Request) -> str:
@@ -60,10 +62,18 @@ def tool_of(request: Request) -> str:
     return "askModel" if request.tool == "askModel" else "chat"
 
 
-def _problems(request: Request) -> Iterator[str]:
-    for (name, default), value in zip(_FIELDS[type(request)], _values[type(request)](request), strict=True):
-        if value is default:
-            continue
+_SHORTEST = {  # of arguments that may be any text of at least this length
+    name: rule.get("minLength", 0)
+    for name, rule in RULES.items()
+    if rule.get("type") == "string" and rule.keys() <= {"type", "minLength"}
+}
+
+
+def _problems(given: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        is_short_text = type(value) is str and len(value) <= LONGEST_MODEL
+        if is_short_text and len(value.strip()) >= _SHORTEST.get(name, LONGEST_MODEL + 1):
+            continue  # most arguments
         rule = RULES[name]
         if isinstance(value, list) and rule.get("type") == "array":
             # its owner could change it after the check

@@ -61,7 +61,8 @@ async def receive(
     request = await _checked(request, caller, store)
     members = _members(request, router, caller)
     models = tuple(member.model for member in members)
-    await _check_tools(request, models, caller)
+    if request.tools:
+        await _check_tools(request, models, caller)
     export = tuple(str(path) for path in destination(request.export, caller)) if request.export else ()
     name, continues = await _conversation(request, store, caller)
     if continues:
@@ -90,8 +91,7 @@ async def receive(
 
 async def _checked(request: Request, caller: Caller, store: Store) -> Request:
     """The request with its model, and with texts that vendors accept. Raises for invalid arguments."""
-    request = arguments.without_blanks(request)
-    arguments.check(request)
+    request = arguments.checked(request)
     # `rpc_client` has checked this, but other programs use the socket, too
     size_limits.check(request, caller.settings)
     if not is_encodable(request.prompt):  # vendors refuse lone surrogates
@@ -189,7 +189,7 @@ def _checked_members(request: Request, router: Router, caller: Caller) -> tuple[
 
 async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller) -> None:
     """Check the shared servers, unless all models are agents, which use their own."""
-    if request.tools and not all(registry.resolve(name) for model in models for name in chain(model)):
+    if not all(registry.resolve(name) for model in models for name in chain(model)):
         from counsel.engine.tools import choose  # imports the modules of agents, which few calls need
 
         await asyncio.to_thread(choose.choose, request.tools, caller)

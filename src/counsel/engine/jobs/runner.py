@@ -189,26 +189,23 @@ class Runner:
 
     def _start(self, job: Job, continues: bool, seq: int = 0) -> Running:
         fence = Fence(job.id, self.ownership.name, job.attempt)
-        running = Running(
-            job, Live(job.id, job.task.models, seq, judge=job.task.judge), fence, title_of(job.task.prompt)
-        )
+        running = Running(job, Live(job.id, job.task.models, seq, judge=job.task.judge), fence)
         running.gaps = self.ownership.gaps
         self.running[job.id] = running
         self.began.set()
         if job.key:
             self.keys[job.key] = job.id
         running.task = asyncio.create_task(self._run(running, continues), name=job.id)
-        running.task.add_done_callback(lambda _: self._forget(job.id))
+        running.task.add_done_callback(lambda _: self._forget(running))
         return running
 
     def _resume(self, job: Job, seq: int) -> None:
         """Continue a job that another process started. `seq`: of its last event."""
         self._start(job, continues=True, seq=seq)
 
-    def _forget(self, job_id: str) -> None:
-        running = self.running.pop(job_id, None)
-        if running is None:
-            return
+    def _forget(self, running: Running) -> None:
+        job_id = running.job.id
+        self.running.pop(job_id, None)
         METRICS.ended(running.job.tool, _final_state(running), time.time() - running.job.created)
         self._turns.ended(running.job.conversation)
         if self.queue:
@@ -219,6 +216,7 @@ class Runner:
             self.ended[job_id] = running
             while len(self.ended) > _MOST_ENDED:
                 self.ended.pop(next(iter(self.ended)))
+        running.wake_waiters()
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────
 

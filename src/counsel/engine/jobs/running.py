@@ -55,25 +55,23 @@ class Running:
     written: Pending[Submitted] | None = None  # the write of the job's row
     gaps: int = 0  # `Owners.gaps` when the job was last known to be ours
     incomplete_on_disk: bool = False  # a warning or an export is missing there, or the whole end
+    _waiters: list[asyncio.Future[None]] = field(default_factory=list)  # for the end
     _events: list[JobEvent] = field(default_factory=list)  # of the last write
     _append: Pending[None] | None = None
     _appended_at: float = 0.0
 
     async def ended(self) -> None:
         """Wait for any end; `asyncio.wait` takes three times as long."""
-        if self.task.done():
-            return
-        waiter = asyncio.get_running_loop().create_future()
-
-        def wake(_: object) -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        self.task.add_done_callback(wake)
-        try:
+        if not self.task.done():
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
             await waiter
-        finally:
-            self.task.remove_done_callback(wake)
+
+    def wake_waiters(self) -> None:
+        """Called when the task is done."""
+        for waiter in self._waiters:
+            if not waiter.done():  # its task may have been cancelled
+                waiter.set_result(None)
 
     def stop(self) -> None:
         """Cancel once: a second cancellation would interrupt the writes of the first."""
