@@ -68,9 +68,8 @@ def test_each_loop_has_its_own_alarms() -> None:
 
 
 async def test_what_takes_longer_than_its_limit_is_given_up() -> None:
-    with pytest.raises(TimeoutError):
-        with TimeLimit(0.001):
-            await asyncio.get_running_loop().create_future()
+    with pytest.raises(TimeoutError), TimeLimit(0.001):
+        await asyncio.get_running_loop().create_future()
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0

@@ -1,4 +1,4 @@
-"""Deadlines by the event loop's clock that are hardly ever reached, behind one timer of the loop.
+"""Deadlines by the event loop's clock (`time.monotonic`) that are hardly ever reached, behind one timer of the loop.
 
 A timer of the loop for each deadline costs 8 µs of CPU: an object, a place in a heap ordered by a Python method, and
 its removal after it is cancelled. Here a deadline is an entry of a set.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -44,7 +45,7 @@ class Alarms:
         self.next, self._timer = when, self.loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
-        now = max(self.loop.time(), self.next)
+        now = max(time.monotonic(), self.next)
         self.next, self._timer = math.inf, None
         due = sorted([alarm for alarm in self.pending if alarm.when <= now], key=lambda alarm: alarm.when)
         self.pending.difference_update(due)
@@ -88,7 +89,7 @@ class TimeLimit:
         task = asyncio.current_task()
         assert task is not None  # a coroutine runs in one
         self._task, self._cancellations = task, task.cancelling()
-        self._alarm = at(asyncio.get_running_loop().time() + self._seconds, self._over)
+        self._alarm = at(time.monotonic() + self._seconds, self._over)
         return self
 
     def end_now(self) -> None:

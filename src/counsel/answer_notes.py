@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from counsel import amounts
 from counsel.results import Accepted, AnswerMetadata, Result, Totals
@@ -30,33 +30,34 @@ def _metadata(metadata: AnswerMetadata | Totals) -> list[str]:
     return parts
 
 
-def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = None) -> Iterator[str]:
+def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = None) -> list[str]:
     """Notes for the reader on how the answer was made. `was_live`: notices were already shown as they arrived.
 
     `names`: the interface's names for the settings of a request.
     """
     metadata = result.metadata
-    if isinstance(metadata, AnswerMetadata):
-        yield from _answer_notes(metadata, was_live=was_live)
-    for warning in metadata.warnings:
-        yield f"Note: {warning}"
-    if isinstance(metadata, AnswerMetadata) and metadata.finish_reason == "length":
-        yield "Note: the answer was cut off at the model's output limit."
+    answer = metadata if isinstance(metadata, AnswerMetadata) else None
+    lines = _answer_notes(answer, was_live=was_live) if answer else []
+    lines += [f"Note: {warning}" for warning in metadata.warnings]
+    if answer and answer.finish_reason == "length":
+        lines.append("Note: the answer was cut off at the model's output limit.")
     if result.export:
-        yield f"Exported to {result.export}"
-    if isinstance(metadata, AnswerMetadata) and metadata.settings_left_out:
-        settings = ", ".join((names or {}).get(name, name) for name in metadata.settings_left_out)
-        yield f"Note: {metadata.model} does not take {settings}: left out."
+        lines.append(f"Exported to {result.export}")
+    if answer and answer.settings_left_out:
+        settings = ", ".join((names or {}).get(name, name) for name in answer.settings_left_out)
+        lines.append(f"Note: {answer.model} does not take {settings}: left out.")
+    return lines
 
 
-def _answer_notes(metadata: AnswerMetadata, *, was_live: bool) -> Iterator[str]:
+def _answer_notes(metadata: AnswerMetadata, *, was_live: bool) -> list[str]:
+    lines = [f"Note: {failure.model} was passed over: {failure.error}" for failure in metadata.passed_over]
+    if not metadata.notices:
+        return lines
     if sources := [notice for notice in metadata.notices if notice.kind == "source"]:
-        yield "\n".join(["Sources:", *(f"- {_titled(source.text, source.url)}" for source in sources)])
-    for failure in metadata.passed_over:
-        yield f"Note: {failure.model} was passed over: {failure.error}"
-    for notice in metadata.notices:
-        if notice.kind != "source" and not was_live:
-            yield f"Note: {notice.text}"
+        lines.insert(0, "\n".join(["Sources:", *(f"- {_titled(at.text, at.url)}" for at in sources)]))
+    if not was_live:
+        lines += [f"Note: {notice.text}" for notice in metadata.notices if notice.kind != "source"]
+    return lines
 
 
 def _titled(title: str, url: str) -> str:

@@ -42,7 +42,9 @@ def is_blank(text: str) -> bool:
     """Whether there is nothing to read: only white space or invisible characters (zero-width, control)."""
     if not text or text.isspace():
         return True
-    return len(text) < 256 and not any(char.isprintable() and not char.isspace() for char in text)
+    if text.isprintable() or len(text) >= 256:
+        return False
+    return not any(char.isprintable() and not char.isspace() for char in text)
 
 
 class TextRepair:

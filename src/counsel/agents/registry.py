@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from counsel.agents import detect
@@ -53,6 +54,7 @@ def askable_agents() -> dict[str, AskableAgent]:
     return {name: AskableAgent(agent) for name, agent in ASKABLE.items()}
 
 
+@lru_cache(maxsize=256)
 def resolve(name: str) -> AskableAgent | None:
     """The agent that a model's name means; None: no agent has this name.
 

@@ -210,7 +210,9 @@ class Engine:
         if running := self._running(job_id) or self._ended(job_id):
             await running.ended()
             if running.result is not None:
-                return await self._with_summary(running, running.result)
+                if running.summary:
+                    return await self._with_summary(running, running.result, running.summary)
+                return running.result
             if running.failure is not None:
                 raise running.failure.copy()
         deadline = time.monotonic() + _RECOVERY_WAIT
@@ -229,15 +231,13 @@ class Engine:
                 await self.runner.look_for_orphans(only=job_id)
             await self.store.wait_for_change(job_id, mark, _POLL)
 
-    async def _with_summary(self, running: Running, result: Result) -> Result:
-        if running.summary:
-            tasks = {task for task in (running.titling, running.summary) if task}
-            late = time.monotonic() < self._summaries_late
-            _, missing = await asyncio.wait(tasks, timeout=0 if late else _SUMMARY_WAIT)
-            if missing and not late:
-                self._summaries_late = time.monotonic() + _SUMMARY_PAUSE
-            result = replace(result, title=running.title, final_summary=_summary(running, result))
-        return result
+    async def _with_summary(self, running: Running, result: Result, summary: asyncio.Task[str]) -> Result:
+        tasks = {task for task in (running.titling, summary) if task}
+        late = time.monotonic() < self._summaries_late
+        _, missing = await asyncio.wait(tasks, timeout=0 if late else _SUMMARY_WAIT)
+        if missing and not late:
+            self._summaries_late = time.monotonic() + _SUMMARY_PAUSE
+        return replace(result, title=running.title, final_summary=_summary(running, result))
 
     async def follow(self, job_id: str, after: int = 0, push: Push | None = None) -> AsyncIterator[JobEvent]:
         """Events after `after`: stored ones first, then new ones until the job ends.

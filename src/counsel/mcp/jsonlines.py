@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, cast
@@ -275,8 +276,7 @@ class McpLines:
             self.session.on_response(message)
 
     async def _reply(self, request: dict[str, object], key: str | None, waited: float) -> None:
-        response = await self._respond(request, key, waited)
-        self._finish(request["id"], response)
+        self._finish(request["id"], await self._respond(request, key, waited))
 
     async def _respond(
         self, request: dict[str, object], key: str | None, waited: float
@@ -286,7 +286,7 @@ class McpLines:
 
         def on_job(job: str) -> None:
             nonlocal timer
-            due = asyncio.get_running_loop().time() + ANNOUNCE_AFTER
+            due = time.monotonic() + ANNOUNCE_AFTER
             timer = alarms.at(due, lambda: self._announce_job(job, request["id"]))
 
         try:
@@ -346,7 +346,7 @@ class McpLines:
             self._send(message)
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -28,7 +28,6 @@ from counsel.front.protocol import (
     LISTEN,
     MOST_AT_ONCE,
     STRUCTURED_SINCE,
-    TASK_METHODS,
     ProtocolState,
     RpcError,
     busy,
@@ -55,6 +54,7 @@ Id: TypeAlias = str | int
 MOST_ROOTS = 100
 ROOTS_TIMEOUT = 2.0  # seconds that all calls together wait for the client to name its roots
 HAND_OVER = 3.0  # seconds in which a server that is being stopped answers its calls
+_NOT_CONFIGURED = client_timeouts.Configured()
 CONFIG_TIMEOUT = 1.0  # seconds that the first calls wait until the client's files are read
 
 
@@ -149,15 +149,15 @@ class Session:
     ) -> dict[str, object]:
         params = request.get("params") or {}
         try:
+            if request["method"] == "tools/call":
+                return await self._call(request, params, notify, key, on_job)
             if request["method"] == "resources/list":
                 return {"resources": await overflow.recent(self.engine)}
             if request["method"] == "resources/read":
                 return await self._read(params.get("uri"))
             if request["method"] == LISTEN:
                 return await self._watch(request).run(notify)
-            if request["method"] in TASK_METHODS:
-                return await self._task(request["method"], params)
-            return await self._call(request, params, notify, key, on_job)
+            return await self._task(request["method"], params)
         except (RpcError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -188,7 +188,8 @@ class Session:
         tool = TOOLS.get(name) if isinstance(name, str) else None
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {quoted(name)}")
-        await self._wait_for_roots()
+        if self._roots is not None:
+            await self._wait_for_roots(self._roots)
         caller = self.identity.caller(self.protocol_state.client)
         active = self.active_requests[request["id"]]
         call = active.call = Call(
@@ -243,7 +244,7 @@ class Session:
     async def _configured(self, caller: Caller) -> client_timeouts.Configured:
         """The limits in the client's files, read once: the client also reads them only when it starts."""
         if caller.agent is None or caller.person or caller.settings.client_limit_seconds:
-            return client_timeouts.Configured()
+            return _NOT_CONFIGURED
         if self._limits is None:
             reading = asyncio.to_thread(
                 _configured, caller.agent, self.identity.env, caller.cwd, self.transport, self.identity.front
@@ -253,7 +254,7 @@ class Session:
         # A client may begin with several calls at once, and each of them needs the limit.
         if not self._limits.done() and (remaining := self._limits_due - time.monotonic()) > 0:
             await asyncio.wait({self._limits}, timeout=remaining)
-        return self._limits.result() if self._limits.done() else client_timeouts.Configured()
+        return self._limits.result() if self._limits.done() else _NOT_CONFIGURED
 
     def _frame(self) -> tool_result.Frame:
         settings = self.identity.settings
@@ -321,11 +322,11 @@ class Session:
             uris = (root.get("uri") for root in roots[:MOST_ROOTS] if isinstance(root, dict))
             self.identity.roots = folders(uris)
 
-    async def _wait_for_roots(self) -> None:
+    async def _wait_for_roots(self, roots: asyncio.Task[None]) -> None:
         """Calls do not wait again for a client that did not answer in time; a late answer counts from then on."""
         remaining = self._roots_due - time.monotonic()
-        if self._roots is not None and not self._roots.done() and remaining > 0:
-            await asyncio.wait({self._roots}, timeout=remaining)
+        if not roots.done() and remaining > 0:
+            await asyncio.wait({roots}, timeout=remaining)
 
     # ── closing ──
 

@@ -53,7 +53,7 @@ async def run(call: Call, request: Request, *, background: bool) -> Result | Acc
     if background:
         return await call.engine.accepted(job)
     try:
-        return await _wait(call, job)
+        return await (_in_time(call, job) if call.report is None else _reporting(call, job, call.report))
     except asyncio.CancelledError:
         await _leave(call, job, background=False)
         raise
@@ -79,10 +79,8 @@ async def _submit(call: Call, request: Request, *, background: bool) -> str:
     return job
 
 
-async def _wait(call: Call, job: str) -> Result | Accepted:
-    if call.report is None:
-        return await _in_time(call, job)
-    reporting = asyncio.ensure_future(report(call.engine, job, call.report))
+async def _reporting(call: Call, job: str, send: Report) -> Result | Accepted:
+    reporting = asyncio.ensure_future(report(call.engine, job, send))
     try:
         return await _in_time(call, job)
     finally:

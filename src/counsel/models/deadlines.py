@@ -1,8 +1,11 @@
-"""The four time limits of a call, and the error for each."""
+"""The four time limits of a call, and the error for each.
+
+Times are the event loop's, which is `time.monotonic`: asking the loop for it takes a system call in Python 3.11.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import time
 
 from counsel.errors import TimedOut
 from counsel.types import Endpoint, Limits
@@ -13,14 +16,14 @@ class Deadlines:
 
     def __init__(self, limits: Limits, ends: float, endpoint: Endpoint) -> None:
         self.limits, self.ends, self.endpoint = limits, ends, endpoint
-        self.first_by = asyncio.get_running_loop().time() + limits.first_event
+        self.first_by = time.monotonic() + limits.first_event
 
     def first(self) -> tuple[str, float]:
         """The name of the limit for the first event, and its deadline."""
         return self._earlier("first_event", self.first_by)
 
     def idle(self) -> tuple[str, float]:
-        return self._earlier("idle", asyncio.get_running_loop().time() + self.limits.idle)
+        return self._earlier("idle", time.monotonic() + self.limits.idle)
 
     def _earlier(self, name: str, deadline: float) -> tuple[str, float]:
         return ("total", self.ends) if self.ends <= deadline else (name, deadline)

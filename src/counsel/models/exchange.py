@@ -45,7 +45,7 @@ class _Interrupted(Exception):
 
 
 class Exchange:
-    """One attempt of one call. `open` it, `read` until None, `close` it."""
+    """One attempt of one call. `open` it, `read` until it has `ended`, `close` it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Exchange:
         self._unread: list[Event] | None = None  # arrived while `read` waited and were not pushed
         self._limit = ""  # the name of the next time limit
         self._failed: Exception | None = None
-        self._ended = False
+        self.ended = False  # all events have been read
         self.passed_on = False
         self.reported = False  # the server itself says that the call failed
         self.disconnected = False  # after the request went out, before the response began
@@ -133,9 +133,9 @@ class Exchange:
                 raise self._reported(report)
             response.close()
 
-    async def read(self) -> list[Event] | None:
-        """The next events, at least one; None after the last."""
-        while not self._ended:
+    async def read(self) -> list[Event]:
+        """The next events; none only at the end."""
+        while not self.ended:
             if self._failed is not None:
                 raise self._as_error(self._failed)
             if self._allowance.over:
@@ -154,7 +154,7 @@ class Exchange:
                 self._count(events)
                 events = self._with_estimate(events)
                 return self._with_notice(events) if self._reservation else events
-        return None
+        return []
 
     def _received(self, data: bytes) -> bool:
         """Take bytes that arrive while `read` waits. False if it must return: at the first text and other events."""
@@ -178,7 +178,7 @@ class Exchange:
 
     def _with_estimate(self, events: list[Event]) -> list[Event]:
         """The events; before the answer's end, an estimate of the usage if the vendor has reported none."""
-        estimate = self.usage_so_far() if self._ended and self._usage is None else None
+        estimate = self.usage_so_far() if self.ended and self._usage is None else None
         return [*events[:-1], UsageReport(estimate), *events[-1:]] if estimate else events
 
     def _with_notice(self, events: list[Event]) -> list[Event]:
@@ -202,7 +202,7 @@ class Exchange:
                 hint="Try again, ask another model, or raise COUNSEL_MAX_ANSWER_BYTES.",
                 provider=self._endpoint.provider.name,
             )
-        self._ended = True
+        self.ended = True
         return [answer_limit.notice(label, limit), Finished("length", self._model.wire_id)]
 
     def _count(self, events: list[Event]) -> None:
@@ -295,7 +295,7 @@ class Exchange:
                     at = self._deltas(parsed, at, events)
             if not chunk:
                 events += self._reader.finish()
-                self._ended = True
+                self.ended = True
         except (
             CounselError,
             ValueError,

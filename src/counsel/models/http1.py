@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import time
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, cast
 
@@ -53,7 +54,7 @@ class DeadlineExceeded(Exception):
 
 
 def check(until: float) -> None:
-    if asyncio.get_running_loop().time() >= until:
+    if time.monotonic() >= until:
         raise DeadlineExceeded
 
 
@@ -126,11 +127,10 @@ class Response:
             self._waiter = None
 
     def _check_deadline(self) -> None:
-        loop = asyncio.get_running_loop()
         self._timer = None
         if self._waiter is None or self._waiter.done():
             return
-        if loop.time() < self._until:
+        if time.monotonic() < self._until:
             self._timer = alarms.at(self._until, self._check_deadline)
         else:
             self._waiter.set_exception(DeadlineExceeded())

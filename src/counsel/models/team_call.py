@@ -130,8 +130,8 @@ class _Attempts:
             exchange = self._exchange()
             try:
                 await self._open(exchange)
-                while (events := await exchange.read()) is not None:
-                    for event in replay.new_events(events):
+                while not exchange.ended:
+                    for event in replay.new_events(await exchange.read()):
                         self._received(event)
                         yield event
             except Retryable as retryable:

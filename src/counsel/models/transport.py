@@ -10,6 +10,7 @@ Connections are in `sender.py`, one attempt in `exchange.py`; `retries.py` decid
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -69,7 +70,7 @@ class Transport:
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits = _DEFAULT_LIMITS
     ) -> AsyncGenerator[Event]:
         """One answer. Only vendors that run tools of their own pause in the middle of one."""
-        ends = asyncio.get_running_loop().time() + limits.total
+        ends = time.monotonic() + limits.total
         if endpoint.team:
             return self._team_calls().stream(call, model, endpoint, limits, ends=ends)
         if not call.knobs.web_search and not _has_vendor_tools(call):
@@ -104,8 +105,8 @@ class Transport:
             )
             try:
                 await exchange.open()
-                while (events := await exchange.read()) is not None:
-                    for event in events:
+                while not exchange.ended:
+                    for event in await exchange.read():
                         is_sum = attempt > 1 and type(event) is UsageReport
                         yield UsageReport(spent + event.usage) if is_sum else event  # type: ignore[union-attr]
             except Retryable as retryable:
@@ -134,7 +135,7 @@ class Transport:
     ) -> dict[str, object]:
         """One GET below the provider's base URL, to list models or to check a key; with a body, one POST."""
         url = _joined_url(endpoint.base_url, path)
-        deadlines = Deadlines(limits, asyncio.get_running_loop().time() + limits.total, endpoint)
+        deadlines = Deadlines(limits, time.monotonic() + limits.total, endpoint)
         no_model = Model(id=path, provider=endpoint.provider.name, wire_id=path)
         headers = ALL_WIRES[endpoint.provider.wire].headers(endpoint)
         try:

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import time
+from collections.abc import Awaitable
 
 from counsel.engine.consult.call import Consultation, Step
 from counsel.engine.consult.routes import Route
@@ -18,9 +19,9 @@ class AnswerCache:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def ask(
+    def ask(
         self, consultation: Consultation, step: Step, route: Route, call: Call, variant: str = ""
-    ) -> Reply:
+    ) -> Awaitable[Reply]:
         """Ask, unless the same model answered the same question with the same key within the caller's lifetime.
 
         `variant` separates identical calls that need different answers.
@@ -28,7 +29,12 @@ class AnswerCache:
         seconds = consultation.job.caller.settings.cache_seconds
         # What an agent or a tool reads may have changed.
         if not seconds or route.is_agent or consultation.job.task.tools:
-            return await consultation.ask(step, route, call)
+            return consultation.ask(step, route, call)
+        return self._ask_or_recall(consultation, step, route, call, variant, seconds)
+
+    async def _ask_or_recall(
+        self, consultation: Consultation, step: Step, route: Route, call: Call, variant: str, seconds: int
+    ) -> Reply:
         key = _key(route, call, variant)
         owner = consultation.job.caller.owner
         store = self._store.scoped(owner) if owner else self._store

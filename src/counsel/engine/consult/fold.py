@@ -267,7 +267,7 @@ _HANDLERS: dict[type, Callable[[Fold, Any], None]] = {
 
 def _priced(route: Route, usage: Usage) -> Usage:
     """The usage with its cost. Failed and cancelled calls have a cost, too."""
-    if usage.cost_usd is not None or not usage.total and usage == _NO_USAGE:
+    if usage.cost_usd is not None or (not usage.total and usage == _NO_USAGE):
         return usage
     return Usage(
         usage.input,

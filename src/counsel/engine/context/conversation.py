@@ -37,8 +37,10 @@ class History:
 
 async def load(store: Store, job: Job) -> History:
     messages = tuple(await store.messages(job.conversation)) if job.continues else ()
-    shas = {sha for message in messages for sha in message.images} | set(job.task.images)
-    blobs = await store.blobs(shas) if shas else {}
+    shas = set(job.task.images).union(*(message.images for message in messages))
+    if not shas:
+        return History(messages, {})
+    blobs = await store.blobs(shas)
     images = {sha: Image(blob.media_type, blob.data, name=sha[:12]) for sha, blob in blobs.items()}
     return History(messages, images)
 
@@ -76,7 +78,7 @@ def _system(task: Task) -> str:
 def _own_system(task: Task) -> str | None:
     """The caller's part of the system prompt: its own text, and its schema."""
     parts = [task.system, prompts.structured(task.schema) if task.schema is not None else None]
-    return "\n\n".join(part for part in parts if part) or None
+    return "\n\n".join(filter(None, parts)) or None
 
 
 def _question(job: Job, history: History, route: Route) -> Turn:
@@ -111,6 +113,8 @@ def _readable(message: Message) -> str:
 
 
 def _fitting(shas: Sequence[str], history: History, model: Model | None) -> tuple[Image, ...]:
+    if not shas:
+        return ()
     images = [history.images[sha] for sha in shas if sha in history.images]
     return tuple(fit(image, model) if model else image for image in images)
 

@@ -65,8 +65,8 @@ def estimate_turn(turn: Turn, model: Model) -> int:
 
 
 def estimate_call(call: Call, model: Model) -> int:
-    tools = sum(estimate(tool.name + tool.description + _json(tool.schema)) for tool in call.tools)
-    return estimate(call.system or "") + tools + sum(estimate_turn(turn, model) for turn in call.turns)
+    tools = sum([estimate(tool.name + tool.description + _json(tool.schema)) for tool in call.tools])
+    return estimate(call.system or "") + tools + sum([estimate_turn(turn, model) for turn in call.turns])
 
 
 _CHUNK = 4_096  # characters that are classified together

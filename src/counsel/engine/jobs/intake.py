@@ -60,7 +60,7 @@ async def receive(
         return Arrival(job, (), job.continues)
     request = await _checked(request, caller, store)
     members = _members(request, router, caller)
-    models = tuple(member.model for member in members)
+    models = tuple([member.model for member in members])
     if request.tools:
         await _check_tools(request, models, caller)
     export = tuple(str(path) for path in destination(request.export, caller)) if request.export else ()
@@ -72,12 +72,12 @@ async def receive(
     context, review = await _context(request, caller)
     if isinstance(request, ConsensusRequest) and request.check_models:
         panel.check_limits(models, context, router, caller)
-    image_blobs = tuple(Blob(_sha(image), image.media_type, image.data) for image in context.images)
+    image_blobs = tuple([Blob(_sha(image), image.media_type, image.data) for image in context.images])
     task = _task(
         request,
         context,
         models=models,
-        images=tuple(blob.sha for blob in image_blobs),
+        images=tuple([blob.sha for blob in image_blobs]),
         export=export,
         tag=tag,
         project=project,
@@ -138,7 +138,7 @@ def _task(
         tag=tag,
         project=project,
         review=review,
-        files=tuple(str(path) for path in context.files),
+        files=tuple(map(str, context.files)),
         ranges=context.ranges,
         sources=context.sources,
         parts=context.parts,
@@ -170,10 +170,11 @@ def _members(request: Request, router: Router, caller: Caller) -> tuple[panel.Me
 
 def _checked_members(request: Request, router: Router, caller: Caller) -> tuple[panel.Member, ...]:
     if isinstance(request, ChatRequest):
-        recursion.check(caller)
         if fallbacks.is_chain(request.model):
             fallbacks.check(request.model, router, caller)
-        elif request.model.lower() != "auto":
+        elif request.model.lower() == "auto":
+            recursion.check(caller)
+        else:
             router.route(request.model, caller)
         return (panel.Member(request.model),)
     members = panel.choose(request, router, caller)

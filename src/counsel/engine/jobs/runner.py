@@ -206,6 +206,7 @@ class Runner:
     def _forget(self, running: Running) -> None:
         job_id = running.job.id
         self.running.pop(job_id, None)
+        running.wake_waiters()
         METRICS.ended(running.job.tool, _final_state(running), time.time() - running.job.created)
         self._turns.ended(running.job.conversation)
         if self.queue:
@@ -216,19 +217,12 @@ class Runner:
             self.ended[job_id] = running
             while len(self.ended) > _MOST_ENDED:
                 self.ended.pop(next(iter(self.ended)))
-        running.wake_waiters()
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self, running: Running, continues: bool) -> None:
-        span = spans.of_job(running.job)
-        try:
-            await self._run_once(running, continues)
-        finally:
-            span.end(running.failure.code if running.failure else "")
-
-    async def _run_once(self, running: Running, continues: bool) -> None:
         job = running.job
+        span = spans.of_job(job)
         try:
             if continues:
                 await self._turns.wait(running, self.endings.unsaved)
@@ -251,6 +245,8 @@ class Runner:
             lack = resource_errors.failure(error, "The job could not continue")
             broken = Internal(f"counsel failed internally ({type(error).__name__}).")
             await self.endings.stop(running, "failed", lack or broken)
+        finally:
+            span.end(running.failure.code if running.failure else "")
 
     async def _answer(self, running: Running) -> None:
         job = running.job

@@ -117,10 +117,13 @@ class Task:
 
     def settings(self) -> dict[str, object]:
         """The settings that the caller chose, for readers of the conversation; defaults are omitted."""
-        values = zip(SETTINGS, _settings(self), strict=True)
-        settings = {name: value for name, value in values if value or (value == 0 and value is not False)}
+        settings = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in zip(SETTINGS, _settings(self), strict=True)
+            if value or (value == 0 and value is not False)
+        }
         settings["models"] = list(self.models)
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+        return settings
 
     @property
     def can_run_again(self) -> bool:
@@ -240,8 +243,8 @@ class Origin:
 
     @classmethod
     def of(cls, caller: Caller, request: RequestContext = NONE) -> Origin:
-        roots, chain = tuple(str(root) for root in caller.roots), tuple(caller.chain)
-        return cls(caller.client, caller.agent, str(caller.cwd), roots, chain, caller.person, request)
+        roots = tuple(map(str, caller.roots))
+        return cls(caller.client, caller.agent, str(caller.cwd), roots, caller.chain, caller.person, request)
 
     @property
     def owner(self) -> str:

@@ -129,7 +129,7 @@ def question(arguments: Json) -> Json:
 def asks(build: Callable[[Json], Request]) -> Callable[[Call, dict[str, object]], Awaitable[ToolResult]]:
     """The handler of a tool that puts a question to models."""
 
-    async def run(call: Call, arguments: Json) -> ToolResult:
-        return await tool_call.run(call, build(arguments), background=arguments.get("async", False))
+    def run(call: Call, arguments: Json) -> Awaitable[ToolResult]:
+        return tool_call.run(call, build(arguments), background=arguments.get("async", False))
 
     return run

@@ -45,20 +45,17 @@ def resolve_settings(
         )
     knobs = call.knobs
     can_use_search = model.web_search and can_search
-    supported = {
-        "temperature": model.temperature is not None,
-        "reasoning_effort": _effort(model, knobs.effort or DEFAULT_EFFORT) is not None,
-        "verbosity": model.verbosity,
-        "media_resolution": model.media_resolution,
-        "use_websearch": can_use_search,
-    }
-    requested = {
-        "temperature": knobs.temperature is not None,
-        "reasoning_effort": knobs.effort is not None,
-        "verbosity": knobs.verbosity is not None,
-        "media_resolution": knobs.media_resolution is not None,
-        "use_websearch": knobs.web_search,
-    }
+    left_out = [
+        name
+        for name, requested, is_supported in (
+            ("temperature", knobs.temperature, model.temperature is not None),
+            ("reasoning_effort", knobs.effort, _effort(model, knobs.effort or DEFAULT_EFFORT) is not None),
+            ("verbosity", knobs.verbosity, model.verbosity),
+            ("media_resolution", knobs.media_resolution, model.media_resolution),
+            ("use_websearch", knobs.web_search or None, can_use_search),
+        )
+        if requested is not None and not is_supported
+    ]
     searches = knobs.web_search and can_use_search
     effort, changes = _effort_beside_search(model, knobs.effort or DEFAULT_EFFORT, searches=searches)
     return SentSettings(
@@ -69,7 +66,7 @@ def resolve_settings(
         if model.media_resolution
         else None,
         web_search=searches,
-        left_out=tuple(name for name in requested if requested[name] and not supported[name]),
+        left_out=tuple(left_out),
         adapted=changes,
     )
 

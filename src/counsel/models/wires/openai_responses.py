@@ -249,6 +249,7 @@ class ResponsesReader:
         self._items: list[Json] = []
         self._sources: set[str] = set()
         self._parts: dict[PartKey, list[str]] = {}  # texts, thoughts and refusals received so far
+        self._refusals: list[str] = []  # the pieces of all refusals
         self._message: int | None = None  # the newest message with text
         self._finished: Finished | None = None
 
@@ -309,9 +310,12 @@ class ResponsesReader:
         self._parts.setdefault(key, []).append(text)
         if kind == "text":
             return self._text(text, message)
-        if kind == "summary" and first and key[2]:
-            return [Thinking("\n\n"), Thinking(text)]
-        return [] if kind == "refusal" else [Thinking(text)]
+        if kind == "refusal":
+            self._refusals.append(text)
+            return []
+        return (
+            [Thinking("\n\n"), Thinking(text)] if kind == "summary" and first and key[2] else [Thinking(text)]
+        )
 
     def _text(self, text: str, message: int) -> list[Event]:
         """Each message of an answer, such as those before and after a search, is a paragraph of its own."""
@@ -423,13 +427,10 @@ class ResponsesReader:
         return {part.get("text") for part in item.get("content") or ()} <= texts
 
     def _vendor(self, response: Json) -> dict[str, str]:
-        if refusal := self._refusal():
-            return {"reason": "refusal", "text": refusal}
+        if self._refusals:
+            return {"reason": "refusal", "text": "".join(self._refusals)}
         why = (response.get("incomplete_details") or {}).get("reason")
         return {"reason": str(why)} if why else {}
-
-    def _refusal(self) -> str:
-        return "".join(piece for key in self._parts if key[0] == "refusal" for piece in self._parts[key])
 
     def _reason(self, response: Json) -> FinishReason:
         incomplete = (response.get("incomplete_details") or {}).get("reason")
@@ -439,7 +440,7 @@ class ResponsesReader:
             return "broken"
         if any(item.get("type") == "function_call" for item in self._items):
             return "tool_calls"
-        return "filtered" if self._refusal() else "stop"
+        return "filtered" if self._refusals else "stop"
 
     def _failed(self, payload: Json) -> list[Event]:
         response = payload.get("response") or payload
