@@ -39,7 +39,7 @@ def parse(data: bytes | bytearray) -> Any:
     if nests + data.count(b",") > MOST_VALUES and _values(data) > MOST_VALUES:
         raise Unreadable(f"a message may hold at most {MOST_VALUES:,} values")
     try:
-        value = _DECODER.decode(data.removeprefix(_BOM).decode("utf-8", "surrogatepass"))
+        value = _decoded(data.removeprefix(_BOM).decode("utf-8", "surrogatepass"))
     except Unreadable:
         raise
     except ValueError:
@@ -99,6 +99,16 @@ def _constant(name: str) -> object:
 
 
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_constant)
+_scan = _DECODER.scan_once  # type: ignore[attr-defined]
+
+
+def _decoded(text: str) -> Any:
+    """The value, without the decoder's layers if there is no white space around it."""
+    try:
+        value, end = _scan(text, 0)
+    except StopIteration:
+        end = -1
+    return value if end == len(text) else _DECODER.decode(text)
 
 
 def encode(message: object) -> bytes:

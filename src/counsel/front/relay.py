@@ -59,6 +59,11 @@ def _used_params(initialize: Json | None) -> dict[str, object] | None:
     }
 
 
+def _name(request_id: object) -> str:
+    """The JSON of a request's id."""
+    return str(request_id) if type(request_id) is int else json.dumps(request_id)
+
+
 def _is_timeout(cancellation: bytes) -> bool:
     from counsel.mcp import client_timeouts  # few calls are cancelled
 
@@ -106,7 +111,7 @@ class Relay:
             self.write(as_line(busy().response(None if isinstance(request_id, list) else request_id)))
             return
         pending = PendingRequest(request_id, line)
-        self.waiting[json.dumps(request_id)] = pending
+        self.waiting[_name(request_id)] = pending
         if self.connected:
             self.to_daemon += pending.to_send()
         else:
@@ -128,7 +133,7 @@ class Relay:
             self.connect_soon()
 
     def cancel(self, request_id: object, line: bytes) -> None:
-        pending = self.waiting.get(json.dumps(request_id))
+        pending = self.waiting.get(_name(request_id))
         if pending is not None:
             pending.cancelled, pending.abandoned = line, _is_timeout(line)
             if not pending.abandoned:
@@ -300,9 +305,9 @@ class Relay:
     def _control(self, message: Json) -> None:
         """Handle a message from the daemon to the front itself."""
         if "done" in message:
-            self._done(json.dumps(message["done"]), answered=message.get("answered", True))
+            self._done(_name(message["done"]), answered=message.get("answered", True))
         elif "job" in message:
-            if pending := self.waiting.get(json.dumps(message["id"])):
+            if pending := self.waiting.get(_name(message["id"])):
                 pending.job = str(message["job"])
                 if pending.cancelled:
                     self._send(pending.cancelled)

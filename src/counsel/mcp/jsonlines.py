@@ -235,7 +235,7 @@ class McpLines:
         self._write = write
         self._is_full = is_full
         self._announce = announce  # makes a control line for the front
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}  # by the identity of their message
         self._closing = False
         session.ask = self._send
 
@@ -265,7 +265,7 @@ class McpLines:
             self._send(error.response(reply_id(message)))
             return
         if is_request(message):
-            self._start(self._reply(message, key, waited))
+            self._start(message, self._reply(message, key, waited))
         else:
             self._take(message)
 
@@ -276,7 +276,10 @@ class McpLines:
             self.session.on_response(message)
 
     async def _reply(self, request: dict[str, object], key: str | None, waited: float) -> None:
-        self._finish(request["id"], await self._respond(request, key, waited))
+        try:
+            self._finish(request["id"], await self._respond(request, key, waited))
+        finally:  # a callback of the task would cost more
+            del self._tasks[id(request)]
 
     async def _respond(
         self, request: dict[str, object], key: str | None, waited: float
@@ -306,15 +309,18 @@ class McpLines:
         except RpcError as error:
             self._finish(batch_ids(messages), error.response(None))
             return
-        self._start(self._reply_to_all(messages, key, waited))
+        self._start(messages, self._reply_to_all(messages, key, waited))
 
     async def _reply_to_all(self, messages: Sequence[object], key: str | None, waited: float) -> None:
         work = (
             self._batch_entry(message, key and f"{key}.{index}", waited)
             for index, message in enumerate(messages)
         )
-        responses = [response for response in await asyncio.gather(*work) if response is not None]
-        self._finish(batch_ids(messages), responses or None)
+        try:
+            responses = [response for response in await asyncio.gather(*work) if response is not None]
+            self._finish(batch_ids(messages), responses or None)
+        finally:
+            del self._tasks[id(messages)]
 
     async def _batch_entry(self, message: Any, key: str | None, waited: float) -> dict[str, object] | None:
         try:
@@ -345,18 +351,16 @@ class McpLines:
         if not self._is_full():
             self._send(message)
 
-    def _start(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _start(self, message: object, work: Coroutine[object, object, None]) -> None:
+        self._tasks[id(message)] = asyncio.get_running_loop().create_task(work)
 
     async def drain(self, seconds: float) -> None:
         """Wait up to `seconds` for answers in progress."""
         if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=seconds)
+            await asyncio.wait(self._tasks.values(), timeout=seconds)
 
     async def close(self, why: LeaveReason = "gone") -> None:
         self._closing = True
         await self.session.close(why)
         while self._tasks:
-            await asyncio.wait(set(self._tasks))
+            await asyncio.wait(self._tasks.values())

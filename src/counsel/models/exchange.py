@@ -68,7 +68,7 @@ class Exchange:
         self._reader: StreamReader = wire.reader(streams_tools=streams_tools)
         self._allowance = answer_limit.Allowance(deadlines.limits.answer)
         self._parser: EventParser | JsonAnswer = EventParser(deadlines.limits.answer + 2**20)
-        self._decoder = compression.decoder("")
+        self._decoder: compression.Decoder  # of the response's body, known when that begins
         self._pieces: Iterator[bytes] = iter(())  # rest of the newest chunk, decompressed
         self._response: Response | None = None
         self._text = TextBuffer()

@@ -30,6 +30,7 @@ from counsel.types import (
     Call,
     Endpoint,
     Event,
+    Exact,
     Limits,
     Model,
     Notice,
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 _DEFAULT_LIMITS = Limits()
 
 
-def _has_vendor_tools(call: Call) -> bool:
-    native = call.exact.native if call.exact else None
+def _has_vendor_tools(exact: Exact) -> bool:
+    native = exact.native
     tools = native.body.get("tools") if native and native.wire == "anthropic" else None
     return any(tool.get("type") not in {None, "custom"} for tool in tools or ())
 
@@ -73,7 +74,7 @@ class Transport:
         ends = time.monotonic() + limits.total
         if endpoint.team:
             return self._team_calls().stream(call, model, endpoint, limits, ends=ends)
-        if not call.knobs.web_search and not _has_vendor_tools(call):
+        if not (call.knobs.web_search or (call.exact and _has_vendor_tools(call.exact))):
             return self._stream(call, model, endpoint, limits, ends)
         return resumed(lambda part: self._stream(part, model, endpoint, limits, ends), call)
 
@@ -89,7 +90,8 @@ class Transport:
         spent = Usage(cost_usd=0.0)  # by failed attempts
         for attempt in range(1, limits.attempts + 1):
             prepared, reservation = await _prepared(call, model, endpoint, prepared)
-            for notice in _changed_settings(prepared, model) if attempt == 1 else ():
+            has_changes = attempt == 1 and (prepared.left_out or prepared.adapted)
+            for notice in _changed_settings(prepared, model) if has_changes else ():
                 yield notice
             deadlines = Deadlines(retries.attempt_limits(limits, call), ends, endpoint)
             exchange = Exchange(

@@ -26,14 +26,14 @@ class AnswerCache:
 
         `variant` separates identical calls that need different answers.
         """
-        seconds = consultation.job.caller.settings.cache_seconds
+        task, settings = consultation.job.task, consultation.job.caller.settings
         # What an agent or a tool reads may have changed.
-        if not seconds or route.is_agent or consultation.job.task.tools:
+        if not settings.cache_seconds or route.is_agent or task.tools:
             return consultation.ask(step, route, call)
-        return self._ask_or_recall(consultation, step, route, call, variant, seconds)
+        return self._ask_or_recall(consultation, step, route, call, variant)
 
     async def _ask_or_recall(
-        self, consultation: Consultation, step: Step, route: Route, call: Call, variant: str, seconds: int
+        self, consultation: Consultation, step: Step, route: Route, call: Call, variant: str
     ) -> Reply:
         key = _key(route, call, variant)
         owner = consultation.job.caller.owner
@@ -42,7 +42,9 @@ class AnswerCache:
             return consultation.recall(step, dataclasses.replace(reply, cached=True, ms=0))
         reply = await consultation.ask(step, route, call)
         if reply.finish_reason == "stop":
-            store.cache_answer(key, reply, expires=time.time() + seconds)
+            store.cache_answer(
+                key, reply, expires=time.time() + consultation.job.caller.settings.cache_seconds
+            )
         return reply
 
 

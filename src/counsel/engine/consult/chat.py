@@ -37,13 +37,10 @@ async def run(consultation: Consultation, router: Router, store: Store, cache: A
     history = await conversation.load(store, job)
     job.task = unchanged_files.without_unchanged(job.task, history.messages)
     candidates, skipped = await routes(job, router, history, store)
-    reply, passed_over = await _first_answer(
-        consultation,
-        AutoChain(await _stored_answer_first(consultation, candidates), skipped),
-        history,
-        store,
-        cache,
-    )
+    if job.attempt > 1:
+        candidates = await _stored_answer_first(consultation, candidates)
+    chain = AutoChain(candidates, skipped)
+    reply, passed_over = await _first_answer(consultation, chain, history, store, cache)
     metadata = results.metadata(reply)
     if job.task.sources:
         metadata = replace(metadata, files=job.task.sources)
@@ -123,8 +120,6 @@ def needs(job: Job, history: History) -> Needs:
 
 async def _stored_answer_first(consultation: Consultation, candidates: list[Route]) -> list[Route]:
     """The candidates, beginning with those whose answer is stored since an earlier attempt."""
-    if consultation.job.attempt == 1:
-        return candidates
     replies = {
         route.name: await consultation.stored_reply(_step(consultation.job, route).key)
         for route in candidates

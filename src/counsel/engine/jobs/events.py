@@ -206,8 +206,9 @@ class Live:
         if phase == state.phase:
             state.forget_thinking()  # a new attempt, which starts thinking anew
         state.status, state.phase, state.error = "processing", phase, None
-        state.buffer, state.flushed = TextBuffer(), 0
-        state.inputs, state.has_calls = {}, False
+        if state.length:  # of an earlier phase
+            state.buffer = TextBuffer()
+        state.flushed, state.inputs, state.has_calls = 0, {}, False
         state.asked, state.first = time.time(), None
         self._emit(ModelStarted(*self._stamp(slot), state.model, phase))
         return state.buffer

@@ -64,7 +64,8 @@ async def receive(
     if request.tools:
         await _check_tools(request, models, caller)
     export = tuple(str(path) for path in destination(request.export, caller)) if request.export else ()
-    name, continues = await _conversation(request, store, caller)
+    tool = arguments.tool_of(request)
+    name, continues = await _conversation(request, tool, store, caller)
     if continues:
         size_limits.check_history(await store.conversation_size(name), caller.settings)
     project = tags.project(caller.cwd)
@@ -76,6 +77,7 @@ async def receive(
     task = _task(
         request,
         context,
+        tool=tool,
         models=models,
         images=tuple([blob.sha for blob in image_blobs]),
         export=export,
@@ -119,6 +121,7 @@ def _task(
     request: Request,
     context: build.Context,
     *,
+    tool: str,
     models: tuple[str, ...],
     images: tuple[str, ...],
     export: tuple[str, ...],
@@ -129,7 +132,7 @@ def _task(
     """The task of any request. Built in one step: copying so many fields takes as long as handling two of a vendor's
     events."""
     return Task(
-        tool=arguments.tool_of(request),
+        tool=tool,
         prompt=request.prompt,
         text=context.prompt,
         models=models,
@@ -196,11 +199,11 @@ async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller
         await asyncio.to_thread(choose.choose, request.tools, caller)
 
 
-async def _conversation(request: Request, store: Store, caller: Caller) -> tuple[str, bool]:
+async def _conversation(request: Request, tool: str, store: Store, caller: Caller) -> tuple[str, bool]:
     """The conversation's name, and whether it may exist already."""
     continuation = request.continuation_id
     if continuation is None:
-        return ids.new(_KINDS[arguments.tool_of(request)]), False
+        return ids.new(_KINDS[tool]), False
     name = check_name(continuation, "a conversation", ", or leave continuation_id out")
     if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(

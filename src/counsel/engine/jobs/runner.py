@@ -195,8 +195,8 @@ class Runner:
         self.began.set()
         if job.key:
             self.keys[job.key] = job.id
-        running.task = asyncio.create_task(self._run(running, continues), name=job.id)
-        running.task.add_done_callback(lambda _: self._forget(running))
+        loop = asyncio.get_running_loop()
+        running.task = loop.create_task(self._run(running, continues), name=job.id)
         return running
 
     def _resume(self, job: Job, seq: int) -> None:
@@ -224,6 +224,8 @@ class Runner:
         job = running.job
         span = spans.of_job(job)
         try:
+            if self._closing:
+                return  # another process continues it
             if continues:
                 await self._turns.wait(running, self.endings.unsaved)
             await self._answer(running)
@@ -247,6 +249,7 @@ class Runner:
             await self.endings.stop(running, "failed", lack or broken)
         finally:
             span.end(running.failure.code if running.failure else "")
+            self._forget(running)
 
     async def _answer(self, running: Running) -> None:
         job = running.job
@@ -296,7 +299,7 @@ class Runner:
 
     async def cancel(self, job_id: str) -> None:
         if running := self.running.get(job_id):
-            await asyncio.sleep(0)  # its first step: a task cancelled before that never runs its handlers
+            await asyncio.sleep(0)  # its first step, see `close`
             running.stop()
             await asyncio.wait({running.task})
             return
@@ -316,7 +319,7 @@ class Runner:
         """Stop one model of a job; the last one ends the job. Stored first, so that no later attempt asks it again."""
         await self._store.request_cancel(job_id, slot)
         if running := self.running.get(job_id):
-            await asyncio.sleep(0)  # its first step, see `cancel`
+            await asyncio.sleep(0)  # its first step, see `close`
             await self._stop_members(running, (slot,))
 
     async def _stop_members(self, running: Running, slots: Iterable[str]) -> None:
@@ -364,6 +367,7 @@ class Runner:
             running.flush(self._store, is_last=True)
             running.job.handed_over = not running.cancelled
         tasks = [*self.periodic.tasks, *(running.task for running in self.running.values())]
+        await asyncio.sleep(0)  # their first step: a task cancelled before that never runs its handlers
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -70,7 +70,7 @@ class Running:
         return waiter
 
     def wake_waiters(self) -> None:
-        """Called when the task is done."""
+        """Called at the end of the task."""
         for waiter in self._waiters:
             if not waiter.done():  # its task may have been cancelled
                 waiter.set_result(None)

@@ -9,6 +9,8 @@ _MOST = 10**12  # no call has more; the store's integers end somewhere, too
 
 def number(value: object) -> int:
     """The count; 0 for anything that is none."""
+    if type(value) is int and 0 <= value <= _MOST:
+        return value
     try:
         count = int(value) if isinstance(value, int | float | str) else 0
     except (ValueError, OverflowError):
