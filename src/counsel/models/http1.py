@@ -98,7 +98,7 @@ class Response:
                 raise self._error
             if self.ended:
                 return b""
-            await self.wait(until)
+            await self._change(until)
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []
         if self._size > MAX_UNREAD and self._connection is not None:
@@ -110,21 +110,20 @@ class Response:
         while not self.status:
             if self._error is not None:
                 raise self._error
-            await self.wait(until)
+            await self._change(until)
 
-    async def wait(self, until: float) -> None:
-        """One timer for all waits of a response: moving the deadline is an assignment, not a new timer."""
-        loop = asyncio.get_running_loop()
+    def _change(self, until: float) -> asyncio.Future[None]:
+        """Done when something has arrived, or failed at the deadline.
+
+        One timer for all waits of a response: moving the deadline is an assignment, not a new timer.
+        """
         self._until = until
         if self._timer is None or self._timer.when > until:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = alarms.at(until, self._check_deadline)
-        self._waiter = loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        self._waiter = asyncio.get_running_loop().create_future()
+        return self._waiter
 
     def _check_deadline(self) -> None:
         self._timer = None
@@ -161,7 +160,7 @@ class Response:
 
     def close(self) -> None:
         """Stop reading. If the response is incomplete, its connection is closed."""
-        self._push = None
+        self._push = self._waiter = None  # it may have an error, whose frames refer to this response
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -164,7 +164,8 @@ class Live:
             self._last_events.append(event)
         else:
             self.events.append(event)
-            self._publish(event)
+            if self._listeners:
+                self._publish(event)
 
     def hold_end(self) -> None:
         """The end is published by `publish_end`, once it is written. Until then another process may take the job (this

@@ -70,7 +70,10 @@ async def receive(
         size_limits.check_history(await store.conversation_size(name), caller.settings)
     project = tags.project(caller.cwd)
     tag = await tags.resolve(request, caller, project, store)
-    context, review = await _context(request, caller)
+    context, review = await build.build_async(request, caller), None
+    if isinstance(request, ReviewRequest):
+        change = await asyncio.to_thread(reviews.prepare, request, caller)
+        context, review = replace(context, prompt=change.text), change.about
     if isinstance(request, ConsensusRequest) and request.check_models:
         panel.check_limits(models, context, router, caller)
     image_blobs = tuple([Blob(_sha(image), image.media_type, image.data) for image in context.images])
@@ -106,15 +109,6 @@ async def _checked(request: Request, caller: Caller, store: Store) -> Request:
         if request.model.strip().lower() == DEFAULT_MODEL:
             request = replace(request, model=await _default_model(request, store, caller))
     return request
-
-
-async def _context(request: Request, caller: Caller) -> tuple[build.Context, ReviewSubject | None]:
-    """The prompt with its files and images; for a review, also the change and its description."""
-    context = await build.build_async(request, caller)
-    if not isinstance(request, ReviewRequest):
-        return context, None
-    change = await asyncio.to_thread(reviews.prepare, request, caller)
-    return replace(context, prompt=change.text), change.about
 
 
 def _task(

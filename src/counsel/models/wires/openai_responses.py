@@ -149,7 +149,10 @@ def _format(call: Call) -> dict[str, object] | None:
 
 
 def _reasoning(effort: str | int | None, options: Mapping[str, object]) -> dict[str, object] | None:
-    return None if effort is None else without_none(effort=effort, summary=options.get("reasoning_summary"))
+    if effort is None:
+        return None
+    summary = options.get("reasoning_summary")
+    return {"effort": effort, "summary": summary} if summary is not None else {"effort": effort}
 
 
 def _tools(call: Call, options: Mapping[str, object], *, search: bool) -> list[dict[str, object]]:
