@@ -62,7 +62,7 @@ class Response:
     """A response while it arrives. `headers` are in lower case."""
 
     __slots__ = (
-        "_connection", "_error", "_pieces", "_push", "_size", "_timer", "_until", "_waiter", "ended", "headers", "status",
+        "_connection", "_error", "_loop", "_pieces", "_push", "_size", "_timer", "_until", "_waiter", "ended", "headers", "status",
     )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
@@ -70,6 +70,7 @@ class Response:
         self.headers: dict[str, str] = {}
         self.ended = False  # no more bytes will arrive
         self._connection: Connection | None = connection
+        self._loop = connection.loop
         self._pieces: list[bytes] = []
         self._size = 0
         self._error: Exception | None = None
@@ -122,7 +123,7 @@ class Response:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = alarms.at(until, self._check_deadline)
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         return self._waiter
 
     def _check_deadline(self) -> None:
@@ -184,6 +185,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, pool: Owner, key: Key) -> None:
         self._pool, self.key = pool, key
+        self.loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._response: Response | None = None
         self._buffer = b""

@@ -62,7 +62,7 @@ class Running:
 
     def ended(self) -> asyncio.Future[None]:
         """Done after any end; `asyncio.wait` takes three times as long."""
-        waiter = asyncio.get_running_loop().create_future()
+        waiter = self.task.get_loop().create_future()
         if self.task.done():
             waiter.set_result(None)
         else:
