@@ -45,6 +45,21 @@ async def test_a_synchronous_call_continues_after_an_orderly_stop_without_its_cl
     await engine.close()
 
 
+async def test_a_job_that_had_not_begun_when_its_engine_closed_sends_nothing_and_continues(
+    home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    engine = await open_engine(home)
+    await engine.wait(await engine.submit(HELLO, caller()))  # its connection is kept
+    job = await engine.submit(HELLO, caller())
+    await engine.close(keep=True)
+    assert len(fake_api.calls) == 1
+    assert not engine.runner.running
+    engine = await open_engine(home)
+    engine.register_caller(caller())
+    assert (await engine.wait(job)).to_json()["content"] == "gpt-5 says: hello"
+    await engine.close()
+
+
 async def test_a_call_whose_front_left_a_note_continues(
     home: Path, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:
