@@ -62,12 +62,17 @@ class _ThreadAlarms(threading.local):
 _here = _ThreadAlarms()
 
 
+def _running_alarms() -> Alarms:
+    """Those of the running loop. To ask whether the last one still runs takes a tenth of `get_running_loop`."""
+    alarms = _here.alarms
+    if alarms is None or not alarms.loop.is_running():
+        alarms = _here.alarms = Alarms(asyncio.get_running_loop())
+    return alarms
+
+
 def at(when: float, call: Callable[[], None]) -> Alarm:
     """Call `call` when the running loop's clock reaches `when`, unless the alarm is cancelled before."""
-    loop = asyncio.get_running_loop()
-    alarms = _here.alarms
-    if alarms is None or alarms.loop is not loop:
-        alarms = _here.alarms = Alarms(loop)
+    alarms = _running_alarms()
     alarm = Alarm(alarms, when, call)
     alarms.pending.add(alarm)
     if when < alarms.next:
@@ -86,7 +91,7 @@ class TimeLimit:
         self._alarm: Alarm | None = None
 
     def __enter__(self) -> Self:
-        task = asyncio.current_task()
+        task = asyncio.current_task(_running_alarms().loop)
         assert task is not None  # a coroutine runs in one
         self._task, self._cancellations = task, task.cancelling()
         self._alarm = at(time.monotonic() + self._seconds, self._over)

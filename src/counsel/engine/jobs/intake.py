@@ -58,18 +58,21 @@ async def receive(
     if isinstance(request, CompletionRequest):
         job = await completions.receive(request, caller, router, store, background=background, key=key)
         return Arrival(job, (), job.continues)
-    request = await _checked(request, caller, store)
+    request = _checked(request, caller)
+    if isinstance(request, ChatRequest) and request.model.strip().lower() == DEFAULT_MODEL:
+        request = replace(request, model=await _default_model(request, store, caller))
     members = _members(request, router, caller)
     models = tuple([member.model for member in members])
     if request.tools:
         await _check_tools(request, models, caller)
     export = tuple(str(path) for path in destination(request.export, caller)) if request.export else ()
     tool = arguments.tool_of(request)
-    name, continues = await _conversation(request, tool, store, caller)
-    if continues:
-        size_limits.check_history(await store.conversation_size(name), caller.settings)
+    if request.continuation_id is None:
+        name = ids.new(_KINDS[tool])
+    else:
+        name = await _conversation(request.continuation_id, store, caller)
     project = tags.project(caller.cwd)
-    tag = await tags.resolve(request, caller, project, store)
+    tag = await tags.resolve(request, caller, project, store) if tool == "askModel" else None
     context, review = await build.build_async(request, caller), None
     if isinstance(request, ReviewRequest):
         change = await asyncio.to_thread(reviews.prepare, request, caller)
@@ -89,13 +92,13 @@ async def receive(
         review=review,
     )
     task = terms.applied(task, request, members, router, caller)
-    may_continue = continues or tag is not None
+    may_continue = request.continuation_id is not None or tag is not None
     job = Job(ids.of_call(key), name, task, caller, background, time.time(), key, continues=may_continue)
     return Arrival(job, image_blobs, may_continue)
 
 
-async def _checked(request: Request, caller: Caller, store: Store) -> Request:
-    """The request with its model, and with texts that vendors accept. Raises for invalid arguments."""
+def _checked(request: Request, caller: Caller) -> Request:
+    """The request with texts that vendors accept. Raises for invalid arguments."""
     request = arguments.checked(request)
     # `rpc_client` has checked this, but other programs use the socket, too
     size_limits.check(request, caller.settings)
@@ -103,11 +106,8 @@ async def _checked(request: Request, caller: Caller, store: Store) -> Request:
         request = replace(request, prompt=without_surrogates(request.prompt))
     if request.system:
         request = replace(request, system=without_surrogates(request.system))
-    if isinstance(request, ChatRequest):
-        if request.schema is not None:
-            structured.check_schema(request.schema)
-        if request.model.strip().lower() == DEFAULT_MODEL:
-            request = replace(request, model=await _default_model(request, store, caller))
+    if isinstance(request, ChatRequest) and request.schema is not None:
+        structured.check_schema(request.schema)
     return request
 
 
@@ -193,11 +193,8 @@ async def _check_tools(request: Request, models: tuple[str, ...], caller: Caller
         await asyncio.to_thread(choose.choose, request.tools, caller)
 
 
-async def _conversation(request: Request, tool: str, store: Store, caller: Caller) -> tuple[str, bool]:
-    """The conversation's name, and whether it may exist already."""
-    continuation = request.continuation_id
-    if continuation is None:
-        return ids.new(_KINDS[tool]), False
+async def _conversation(continuation: str, store: Store, caller: Caller) -> str:
+    """The name of a conversation that the caller continues, or begins under a name of its own."""
     name = check_name(continuation, "a conversation", ", or leave continuation_id out")
     if ids.is_ours(name) and await store.conversation(name) is None:
         raise NotFound(
@@ -205,7 +202,8 @@ async def _conversation(request: Request, tool: str, store: Store, caller: Calle
             hint=f"It may be mistyped, deleted, or older than {counted(caller.settings.conversation_days, 'day')}. "
             "`counsel conversations list` shows what is there; leave continuation_id out to start afresh.",
         )
-    return name, True
+    size_limits.check_history(await store.conversation_size(name), caller.settings)
+    return name
 
 
 def _sha(image: Image) -> str:
