@@ -184,7 +184,7 @@ class Database:
         future: asyncio.Future[T] = loop.create_future()
         self._append((work, future), loop, self._put_at + _APART)  # loop.time() is time.monotonic()
         self._lazy_waits = True
-        self._sync_in(to_disk)
+        self._sync_in(loop, to_disk)
         return future
 
     def quickly(self, work: Work[T], to_disk: float = _TO_DISK) -> asyncio.Future[T]:
@@ -195,7 +195,8 @@ class Database:
         """
         from asyncio import get_running_loop
 
-        future: asyncio.Future[T] = get_running_loop().create_future()
+        loop = get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
         batch = [*self._writer.waiting, (work, future)]
         if (
             self._writer.is_urgent
@@ -207,14 +208,11 @@ class Database:
             return future
         self._writer.waiting.clear()
         self._quick += 1
-        self._sync_in(to_disk)
+        self._sync_in(loop, to_disk)
         return future
 
-    def _sync_in(self, seconds: float) -> None:
+    def _sync_in(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         """Flush quick writes to the disk in `seconds`, or earlier if that is already planned."""
-        from asyncio import get_running_loop
-
-        loop = get_running_loop()
         due = loop.time() + seconds
         if self._to_disk is not None:
             if self._to_disk.when() <= due:
