@@ -54,7 +54,7 @@ def release(monkeypatch: pytest.MonkeyPatch, *later: Migration) -> None:
 
 async def test_a_database_without_tables_says_which_command_makes_them(empty: str) -> None:
     error = await refusal(empty)
-    assert "no tables" in error.message
+    assert "no counsel tables" in error.message
     assert "counsel database migrate" in (error.hint or "")
     assert administration.status(empty).problem == error.message
     assert administration.migrate(empty) == (0, schema.VERSION)
