@@ -191,7 +191,7 @@ def test_nothing_is_compiled_when_a_module_is_imported() -> None:
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(process.stdout) <= 2, (
-        "`Knobs()` and `Network()` are defaults, and made at once; nothing else is"
+        "`ModelSettings()` and `Network()` are defaults, and made at once; nothing else is"
     )
 
 

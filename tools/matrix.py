@@ -12,7 +12,7 @@ from typing import Any
 from counsel.models import catalog_rows
 from counsel.models.catalog import Target
 from counsel.models.wires import WIRES
-from counsel.types import EFFORTS, Call, Endpoint, Image, Knobs, Model, Prepared, ToolSpec, Turn
+from counsel.types import EFFORTS, Call, Endpoint, Image, Model, ModelSettings, Prepared, ToolSpec, Turn
 
 QUESTION = Turn("user", "Q")
 IMAGE = Turn("user", "Q", images=(Image("image/png", b"P"),))
@@ -20,16 +20,21 @@ TOOL = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
 
 SETTINGS: dict[str, Call] = {
     "default": Call((QUESTION,)),
-    "temperature=0.2": Call((QUESTION,), knobs=Knobs(temperature=0.2)),
-    **{f"effort={effort}": Call((QUESTION,), knobs=Knobs(effort=effort)) for effort in EFFORTS},
-    "verbosity=low": Call((QUESTION,), knobs=Knobs(verbosity="low")),
-    "web_search": Call((QUESTION,), knobs=Knobs(web_search=True)),
-    "media_resolution=LOW": Call((QUESTION,), knobs=Knobs(media_resolution="MEDIA_RESOLUTION_LOW")),
+    "temperature=0.2": Call((QUESTION,), model_settings=ModelSettings(temperature=0.2)),
+    **{
+        f"effort={effort}": Call((QUESTION,), model_settings=ModelSettings(effort=effort))
+        for effort in EFFORTS
+    },
+    "verbosity=low": Call((QUESTION,), model_settings=ModelSettings(verbosity="low")),
+    "web_search": Call((QUESTION,), model_settings=ModelSettings(web_search=True)),
+    "media_resolution=LOW": Call(
+        (QUESTION,), model_settings=ModelSettings(media_resolution="MEDIA_RESOLUTION_LOW")
+    ),
     "system": Call((QUESTION,), system="S"),
     "image": Call((IMAGE,)),
     "tool": Call((QUESTION,), tools=(TOOL,)),
-    "minimal, web_search": Call((QUESTION,), knobs=Knobs(effort="minimal", web_search=True)),
-    "tool and web_search": Call((QUESTION,), tools=(TOOL,), knobs=Knobs(web_search=True)),
+    "minimal, web_search": Call((QUESTION,), model_settings=ModelSettings(effort="minimal", web_search=True)),
+    "tool and web_search": Call((QUESTION,), tools=(TOOL,), model_settings=ModelSettings(web_search=True)),
 }
 
 
@@ -48,7 +53,7 @@ def takes(model: Model, call: Call) -> bool:
 
 
 def prepared(target: Target, call: Call) -> Prepared:
-    route = target.searching() if call.knobs.web_search else target
+    route = target.searching() if call.model_settings.web_search else target
     return WIRES[route.endpoint.provider.wire].prepare(call, route.model, route.endpoint)
 
 

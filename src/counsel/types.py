@@ -93,7 +93,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
+class ModelSettings:
     """The requested settings. None means "not requested": the default is sent if the model accepts it."""
 
     temperature: float | None = None
@@ -137,7 +137,7 @@ class Call:
 
     turns: tuple[Turn, ...]
     system: str | None = None
-    knobs: Knobs = Knobs()
+    model_settings: ModelSettings = ModelSettings()
     max_output: int | None = None
     tools: tuple[ToolSpec, ...] = ()
     schema: Json | None = None  # the answer's schema; sent if the vendor supports structured output

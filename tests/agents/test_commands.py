@@ -26,7 +26,7 @@ from counsel.agents.gemini import run as gemini
 from counsel.agents.opencode import run as opencode
 from counsel.agents.process import Command
 from counsel.caller import local_caller
-from counsel.types import Call, Image, Knobs, Turn
+from counsel.types import Call, Image, ModelSettings, Turn
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "agent_commands.txt"
 COMMANDS: dict[str, tuple[str, Callable[[AgentRequest], Command]]] = {
@@ -51,12 +51,12 @@ def requests(agent: str, home: Path, project: Path) -> Iterator[tuple[str, Agent
     yield "a model", replace(plain, model="of-its-own")
     for level in ("workspace-write", "danger-full-access"):
         yield level, replace(plain, level=level)
-    for name, knobs in {
-        "web search": Knobs(web_search=True),
-        "effort": Knobs(effort="high"),
-        "verbosity": Knobs(verbosity="low"),
+    for name, model_settings in {
+        "web search": ModelSettings(web_search=True),
+        "effort": ModelSettings(effort="high"),
+        "verbosity": ModelSettings(verbosity="low"),
     }.items():
-        yield name, replace(plain, call=replace(call, knobs=knobs))
+        yield name, replace(plain, call=replace(call, model_settings=model_settings))
     yield "a file elsewhere", replace(plain, call=replace(call, files=(home / "other" / "note.txt",)))
     yield "an image", replace(plain, call=replace(call, turns=(Turn("user", "look", images=(IMAGE,)),)))
     turns = (Turn("user", "first"), Turn("assistant", "yes"), Turn("user", "/then @note"))

@@ -27,7 +27,7 @@ from counsel.errors import (
     TimedOut,
     UpstreamError,
 )
-from counsel.types import Call, Event, Finished, Image, Knobs, Limits, Notice, Text, UsageReport
+from counsel.types import Call, Event, Finished, Image, Limits, ModelSettings, Notice, Text, UsageReport
 from fake import FakeAPI, marked
 
 PNG = base64.b64decode(
@@ -174,7 +174,9 @@ async def test_files_are_named_for_it_to_read(rig: Rig, fake_api: FakeAPI) -> No
 
 
 async def test_settings_that_it_does_not_support_are_named(rig: Rig, fake_api: FakeAPI) -> None:
-    call = replace(rig.call("q"), knobs=Knobs(temperature=0.5, media_resolution="MEDIA_RESOLUTION_LOW"))
+    call = replace(
+        rig.call("q"), model_settings=ModelSettings(temperature=0.5, media_resolution="MEDIA_RESOLUTION_LOW")
+    )
     _, events = await collect(ask(rig, call))
     notices = [event for event in events if isinstance(event, Notice)]
     assert {notice.kind for notice in notices} == {"left_out"}

@@ -33,7 +33,18 @@ from counsel.errors import (
     TimedOut,
     UpstreamError,
 )
-from counsel.types import Call, Event, Finished, Knobs, Limits, Notice, Text, Thinking, Turn, Withdrawn
+from counsel.types import (
+    Call,
+    Event,
+    Finished,
+    Limits,
+    ModelSettings,
+    Notice,
+    Text,
+    Thinking,
+    Turn,
+    Withdrawn,
+)
 
 SIGNS: dict[str, type[Exception]] = {
     "busy": Busy,
@@ -143,9 +154,11 @@ async def test_notes_of_a_command_are_warnings(caller: Caller) -> None:
 
 
 async def test_settings_that_an_agent_does_not_know_are_named(caller: Caller) -> None:
-    knobs = Knobs(temperature=0.0, effort="low", web_search=False)
+    model_settings = ModelSettings(temperature=0.0, effort="low", web_search=False)
     events, _ = await ask(
-        agent(prints({"end": True}), supported_knobs=frozenset({"effort"})), caller, knobs=knobs
+        agent(prints({"end": True}), supported_settings=frozenset({"effort"})),
+        caller,
+        model_settings=model_settings,
     )
     assert events[0] == Notice(
         "left_out", "Cursor does not support temperature: it was left out.", {"setting": "temperature"}

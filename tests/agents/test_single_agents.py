@@ -17,7 +17,7 @@ from counsel.caller import Caller, local_caller
 from counsel.engine.engine import open_engine
 from counsel.errors import CounselError
 from counsel.requests import ChatRequest
-from counsel.types import Call, Event, Finished, Image, Knobs, Text, ToolUse, Withdrawn
+from counsel.types import Call, Event, Finished, Image, ModelSettings, Text, ToolUse, Withdrawn
 from fake import FakeAPI
 
 pytestmark = [pytest.mark.client, pytest.mark.xdist_group("agents")]
@@ -86,7 +86,7 @@ async def test_codex_with_a_key_of_its_own_writes_it_nowhere(fake_api: FakeAPI, 
 
 async def test_settings_reach_codex(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS["codex"](fake_api, tmp_path)
-    call = replace(rig.call("q"), knobs=Knobs(effort="high", web_search=True))
+    call = replace(rig.call("q"), model_settings=ModelSettings(effort="high", web_search=True))
     await ask("codex:gpt-5.2", call, rig.caller())
     body = fake_api.last.body
     assert body["model"] == "gpt-5.2"
@@ -96,7 +96,7 @@ async def test_settings_reach_codex(fake_api: FakeAPI, tmp_path: Path) -> None:
 
 async def test_settings_reach_claude(fake_api: FakeAPI, tmp_path: Path) -> None:
     rig = RIGS["claude"](fake_api, tmp_path)
-    call = replace(rig.call("q"), knobs=Knobs(effort="high", web_search=True))
+    call = replace(rig.call("q"), model_settings=ModelSettings(effort="high", web_search=True))
     _, events = await ask("claude:claude-sonnet-5", call, rig.caller())
     body = fake_api.last.body
     assert body["model"] == "claude-sonnet-5"

@@ -17,7 +17,7 @@ from counsel.types import (
     Event,
     Finished,
     Image,
-    Knobs,
+    ModelSettings,
     Notice,
     Text,
     Thinking,
@@ -47,10 +47,10 @@ EARLIER = (Turn("user", "one"), Turn("assistant", "two"), HELLO)
 CALLS: dict[str, Call] = {
     "plain": Call((HELLO,)),
     "conversation": Call(EARLIER, system="Be brief."),
-    "settings": Call((HELLO,), knobs=Knobs(0.2, "high", "low")),
-    "search": Call((HELLO,), knobs=Knobs(web_search=True)),
+    "settings": Call((HELLO,), model_settings=ModelSettings(0.2, "high", "low")),
+    "search": Call((HELLO,), model_settings=ModelSettings(web_search=True)),
     "image": Call((Turn("user", "see", images=(Image("image/png", PNG, "x.png", Path("/x.png")),)),)),
-    "media": Call((HELLO,), knobs=Knobs(media_resolution="MEDIA_RESOLUTION_LOW")),
+    "media": Call((HELLO,), model_settings=ModelSettings(media_resolution="MEDIA_RESOLUTION_LOW")),
     "limit": Call((HELLO,), max_output=77, output_limit=50),
     "schema": Call((HELLO,), schema=SCHEMA),
     "tools": Call((HELLO,), tools=(LOOK,)),
@@ -67,7 +67,7 @@ class BothWays:
 
     async def events(self, catalog: Catalog, name: str, call: Call) -> tuple[list[Event], Any]:
         target = catalog.resolve(name)
-        if call.knobs.web_search:
+        if call.model_settings.web_search:
             target = target.searching()
         before = len(self.fake.calls)
         stream = self.transport.stream(call, target.model, target.endpoint)

@@ -16,8 +16,8 @@ from counsel.types import (
     Exact,
     Image,
     Json,
-    Knobs,
     Model,
+    ModelSettings,
     Native,
     Prepared,
     Provider,
@@ -27,7 +27,7 @@ from counsel.types import (
     Turn,
 )
 
-NO_KNOBS = Knobs()
+NO_SETTINGS = ModelSettings()
 HELLO = (Turn("user", "hello"),)
 LOOSE = {"type": "object", "properties": {"a": {"type": "string"}}}
 STRICT = {**LOOSE, "required": ["a"], "additionalProperties": False}
@@ -48,9 +48,14 @@ def body(wire: str, call: Call, model: Model = FULL_MODEL, **options: Any) -> Js
 
 
 def exactly(
-    knobs: Knobs = NO_KNOBS, max_output: int | None = None, schema: Json | None = None, **fields: Any
+    model_settings: ModelSettings = NO_SETTINGS,
+    max_output: int | None = None,
+    schema: Json | None = None,
+    **fields: Any,
 ) -> Call:
-    return Call(HELLO, knobs=knobs, max_output=max_output, schema=schema, exact=Exact(**fields))
+    return Call(
+        HELLO, model_settings=model_settings, max_output=max_output, schema=schema, exact=Exact(**fields)
+    )
 
 
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────
@@ -69,8 +74,8 @@ def test_a_client_gets_no_defaults_of_ours(wire: str) -> None:
 
 
 def test_what_a_client_asks_for_is_sent() -> None:
-    knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
-    request_body = body("openai_responses", exactly(knobs, top_p=0.25, parallel_tool_calls=False))
+    model_settings = ModelSettings(temperature=0.5, effort="high", verbosity="low", web_search=True)
+    request_body = body("openai_responses", exactly(model_settings, top_p=0.25, parallel_tool_calls=False))
     assert request_body["temperature"] == 0.5
     assert request_body["top_p"] == 0.25
     assert request_body["reasoning"]["effort"] == "high"
@@ -80,8 +85,8 @@ def test_what_a_client_asks_for_is_sent() -> None:
 
 
 def test_settings_that_the_model_does_not_take_are_left_out_and_named() -> None:
-    knobs = Knobs(temperature=0.5, effort="high", verbosity="low", web_search=True)
-    request = prepare("openai_responses", exactly(knobs, top_p=0.25, top_k=3), BARE_MODEL)
+    model_settings = ModelSettings(temperature=0.5, effort="high", verbosity="low", web_search=True)
+    request = prepare("openai_responses", exactly(model_settings, top_p=0.25, top_k=3), BARE_MODEL)
     assert set(request.left_out) == {
         "temperature", "reasoning_effort", "verbosity", "tools.web_search", "top_p", "top_k"
     }  # fmt: skip
@@ -89,12 +94,12 @@ def test_settings_that_the_model_does_not_take_are_left_out_and_named() -> None:
 
 
 def test_a_temperature_above_the_models_limit_is_lowered_with_a_notice() -> None:
-    request = prepare("openai_responses", exactly(Knobs(temperature=1.8)))
+    request = prepare("openai_responses", exactly(ModelSettings(temperature=1.8)))
     assert request.body["temperature"] == 1.0
     (change,) = request.adapted
     assert change.setting == "temperature"
     assert (change.asked, change.sent) == ("1.8", "1.0")
-    assert not prepare("openai_responses", exactly(Knobs(temperature=1.0))).adapted
+    assert not prepare("openai_responses", exactly(ModelSettings(temperature=1.0))).adapted
 
 
 @pytest.mark.parametrize(
@@ -141,7 +146,8 @@ def test_the_choice_of_a_tool(wire: str, choice: str, expected: object) -> None:
 
 def test_the_choice_of_a_tool_is_kept_together_with_googles_search() -> None:
     call = replace(
-        exactly(Knobs(web_search=True), tool_choice="none"), tools=(ToolSpec("look", "Looks.", LOOSE),)
+        exactly(ModelSettings(web_search=True), tool_choice="none"),
+        tools=(ToolSpec("look", "Looks.", LOOSE),),
     )
     assert body("gemini", call, search_with_tools=True)["toolConfig"] == {
         "functionCallingConfig": {"mode": "NONE"},
@@ -152,8 +158,8 @@ def test_the_choice_of_a_tool_is_kept_together_with_googles_search() -> None:
 @pytest.mark.parametrize(
     ("call", "setting", "was"),
     [
-        (exactly(Knobs(effort="minimal", web_search=True)), "reasoning_effort", "minimal"),
-        (exactly(Knobs(web_search=True), thinking_budget=0), "thinking", "disabled"),
+        (exactly(ModelSettings(effort="minimal", web_search=True)), "reasoning_effort", "minimal"),
+        (exactly(ModelSettings(web_search=True), thinking_budget=0), "thinking", "disabled"),
     ],
 )
 def test_a_clients_effort_is_one_with_which_the_model_searches(call: Call, setting: str, was: str) -> None:
@@ -167,7 +173,11 @@ def test_a_clients_effort_is_one_with_which_the_model_searches(call: Call, setti
     assert request.body["reasoning"] == {"effort": "low"}
     (change,) = request.adapted
     assert (change.setting, change.asked, change.sent) == (setting, was, "low")
-    alone = prepare("openai_responses", replace(call, knobs=replace(call.knobs, web_search=False)), model)
+    alone = prepare(
+        "openai_responses",
+        replace(call, model_settings=replace(call.model_settings, web_search=False)),
+        model,
+    )
     assert alone.body["reasoning"] == {"effort": "minimal"}
 
 

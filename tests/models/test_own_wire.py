@@ -19,8 +19,8 @@ from counsel.types import (
     Exact,
     Finished,
     Image,
-    Knobs,
     Model,
+    ModelSettings,
     Network,
     Notice,
     Prepared,
@@ -59,7 +59,7 @@ def read(*events: tuple[str, object]) -> list[Event]:
 
 
 def test_the_call_is_sent_as_it_is() -> None:
-    knobs = Knobs(
+    model_settings = ModelSettings(
         temperature=0.5,
         effort="high",
         verbosity="low",
@@ -67,7 +67,12 @@ def test_the_call_is_sent_as_it_is() -> None:
         media_resolution="MEDIA_RESOLUTION_LOW",
     )
     call = Call(
-        (Turn("user", "hi"),), "be brief", knobs, max_output=9, output_limit=8, schema={"type": "object"}
+        (Turn("user", "hi"),),
+        "be brief",
+        model_settings,
+        max_output=9,
+        output_limit=8,
+        schema={"type": "object"},
     )
     prepared = prepare(call)
     assert prepared.url == "https://t/v1/counsel"

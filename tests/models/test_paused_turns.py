@@ -17,9 +17,9 @@ from counsel.types import (
     Endpoint,
     Event,
     Finished,
-    Knobs,
     Limits,
     Model,
+    ModelSettings,
     Notice,
     Provider,
     Text,
@@ -33,7 +33,7 @@ from fake import FakeAPI
 PAGE = {"url": "https://example.com/1", "title": "One"}
 OTHER = {"url": "https://example.com/2", "title": "Two"}
 MODEL = Model("claude", "anthropic", "claude", web_search=True, temperature=None)
-SEARCH = Call((Turn("user", "what is new?"),), knobs=Knobs(web_search=True, temperature=0.1))
+SEARCH = Call((Turn("user", "what is new?"),), model_settings=ModelSettings(web_search=True, temperature=0.1))
 
 
 class Asker:

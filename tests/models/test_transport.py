@@ -26,7 +26,19 @@ from counsel.errors import (
 )
 from counsel.models.transport import Transport, _joined_url
 from counsel.models.vendor_errors import as_error, parse_error
-from counsel.types import Call, Endpoint, Event, Finished, Knobs, Limits, Model, Notice, Provider, Text, Turn
+from counsel.types import (
+    Call,
+    Endpoint,
+    Event,
+    Finished,
+    Limits,
+    Model,
+    ModelSettings,
+    Notice,
+    Provider,
+    Text,
+    Turn,
+)
 from fake import FakeAPI
 from fake.behaviour import behaviour
 
@@ -162,14 +174,14 @@ async def _into(events: list[Event], acme: Caller) -> None:
 
 async def test_left_out_settings_are_named(acme: Caller, fake_api: FakeAPI) -> None:
     plain = replace(MODEL, temperature=None)
-    knobs = Knobs(
+    model_settings = ModelSettings(
         temperature=0.2,
         effort="high",
         verbosity="low",
         web_search=True,
         media_resolution="MEDIA_RESOLUTION_LOW",
     )
-    events = await acme.ask(replace(HELLO, knobs=knobs), plain)
+    events = await acme.ask(replace(HELLO, model_settings=model_settings), plain)
     settings = [event.data["setting"] for event in events if isinstance(event, Notice)]
     assert settings == ["temperature", "reasoning_effort", "verbosity", "media_resolution", "use_websearch"]
     assert fake_api.last.body.keys() == {"model", "messages", "stream", "stream_options"}

@@ -14,8 +14,8 @@ from counsel.types import (
     Endpoint,
     Finished,
     Json,
-    Knobs,
     Model,
+    ModelSettings,
     Notice,
     Prepared,
     Provider,
@@ -48,8 +48,8 @@ def prepare(
     return WIRES[wire].prepare(call, model or Model("m", wire, "m"), Endpoint(provider, base, "k"))
 
 
-def asking(**knobs: Any) -> Call:
-    return replace(HELLO, knobs=Knobs(**knobs))
+def asking(**model_settings: Any) -> Call:
+    return replace(HELLO, model_settings=ModelSettings(**model_settings))
 
 
 def test_the_wires_that_a_providers_row_may_name() -> None:
@@ -345,17 +345,21 @@ def test_minimal_effort_is_raised_for_a_search_with_a_notice() -> None:
     assert request.body["reasoning"]["effort"] == "low"
     (change,) = request.adapted
     assert (change.setting, change.asked, change.sent) == ("reasoning_effort", "minimal", "low")
-    for knobs in ({"effort": "minimal"}, {"effort": "low", "web_search": True}, {"web_search": True}):
-        assert not prepare("openai_responses", asking(**knobs), GPT5).adapted
+    for model_settings in (
+        {"effort": "minimal"},
+        {"effort": "low", "web_search": True},
+        {"web_search": True},
+    ):
+        assert not prepare("openai_responses", asking(**model_settings), GPT5).adapted
 
 
 def test_gemini_searches_together_with_tools_as_google_demands() -> None:
     model = Model("g", "google", "g", web_search=True)
-    both = replace(HELLO, tools=(ToolSpec("t", "T.", {}),), knobs=Knobs(web_search=True))
+    both = replace(HELLO, tools=(ToolSpec("t", "T.", {}),), model_settings=ModelSettings(web_search=True))
     assert prepare("gemini", both, model, search_with_tools=True).body["toolConfig"] == {
         "includeServerSideToolInvocations": True
     }
-    for call in (replace(both, knobs=Knobs()), replace(both, tools=())):
+    for call in (replace(both, model_settings=ModelSettings()), replace(both, tools=())):
         assert "toolConfig" not in prepare("gemini", call, model, search_with_tools=True).body
 
 

@@ -21,7 +21,7 @@ def agents() -> str:
 def _agents() -> str:
     rows = ["| name | agent | install | log in | takes |", "|---|---|---|---|---|"]
     for name, agent in ASKABLE.items():
-        takes = ", ".join(sorted(driver_of(name).supported_knobs)) or "-"
+        takes = ", ".join(sorted(driver_of(name).supported_settings)) or "-"
         install = agent.install.replace("|", "\\|")
         rows.append(f"| `{name}` | {agent.label} | `{install}` | `{agent.login}` | {takes} |")
     return "\n".join(rows)

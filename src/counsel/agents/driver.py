@@ -145,7 +145,7 @@ class AgentDriver:
     command: Callable[[AgentRequest], Command]
     reader: Callable[[AgentRequest], Reader]
     login: Callable[[Caller], Login]
-    supported_knobs: frozenset[str] = frozenset()  # the fields of `Knobs` that it supports
+    supported_settings: frozenset[str] = frozenset()  # the fields of `ModelSettings` that it supports
     env: Callable[[Caller], Mapping[str, str | None]] = lambda _: {}  # None: left out
     fallback: AskMethod | None = None  # for releases without the first method
 
@@ -161,7 +161,7 @@ async def answer(
     """Ask the agent. Yields its events as they arrive, `Finished` last. A lost session is recreated once."""
     request = await asyncio.to_thread(_prepare, driver, call, caller, limits, model)  # agents' files are read
     request = replace(request, deadline=asyncio.get_running_loop().time() + limits.total)
-    for name in _left_out(call, driver.supported_knobs):
+    for name in _left_out(call, driver.supported_settings):
         message = f"{request.agent.label} does not support {name}: it was left out."
         yield Notice("left_out", message, {"setting": name})
     try:
@@ -216,7 +216,7 @@ def _prepare(
     )
 
 
-_NAMES = {  # field of `Knobs` → its name in requests
+_NAMES = {  # field of `ModelSettings` → its name in requests
     "temperature": "temperature",
     "effort": "reasoning_effort",
     "verbosity": "verbosity",
@@ -226,12 +226,12 @@ _NAMES = {  # field of `Knobs` → its name in requests
 _EXACT = ("top_p", "top_k", "frequency_penalty", "presence_penalty")
 
 
-def _left_out(call: Call, supported_knobs: frozenset[str]) -> list[str]:
-    knobs = {name: getattr(call.knobs, name) for name in _NAMES}
+def _left_out(call: Call, supported_settings: frozenset[str]) -> list[str]:
+    model_settings = {name: getattr(call.model_settings, name) for name in _NAMES}
     left_out = [
         _NAMES[name]
-        for name, value in knobs.items()
-        if value is not None and value is not False and name not in supported_knobs  # 0.0 == False
+        for name, value in model_settings.items()
+        if value is not None and value is not False and name not in supported_settings  # 0.0 == False
     ]
     exact = call.exact
     if exact is None:

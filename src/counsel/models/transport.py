@@ -74,7 +74,7 @@ class Transport:
         ends = time.monotonic() + limits.total
         if endpoint.team:
             return self._team_calls().stream(call, model, endpoint, limits, ends=ends)
-        if not (call.knobs.web_search or (call.exact and _has_vendor_tools(call.exact))):
+        if not (call.model_settings.web_search or (call.exact and _has_vendor_tools(call.exact))):
             return self._stream(call, model, endpoint, limits, ends)
         return resumed(lambda part: self._stream(part, model, endpoint, limits, ends), call)
 

@@ -291,8 +291,13 @@ def test_the_call_for_a_model() -> None:
     call = compose.compose(request, route())
     assert (call.system, call.max_output, call.output_limit) == ("s", 9, 8)
     assert (call.tools, call.schema) == ((LOOK_TOOL,), {"type": "object"})
-    knobs = call.knobs
-    assert (knobs.temperature, knobs.effort, knobs.verbosity, knobs.web_search) == (0.5, "high", "low", True)
+    model_settings = call.model_settings
+    assert (
+        model_settings.temperature,
+        model_settings.effort,
+        model_settings.verbosity,
+        model_settings.web_search,
+    ) == (0.5, "high", "low", True)
     assert call.tokens > 0
     assert call.exact == Exact(top_p=0.5, left_out=("the tool x",)), "the vendor does not have that tool"
     assert compose.compose(replace(request, as_counsel=True), route()).exact is None

@@ -6,7 +6,7 @@ import pytest
 
 from counsel.engine.context import tokens
 from counsel.errors import ContextLengthExceeded
-from counsel.types import Call, Image, Knobs, Model, ToolCall, ToolResult, ToolSpec, Turn
+from counsel.types import Call, Image, Model, ModelSettings, ToolCall, ToolResult, ToolSpec, Turn
 
 MODEL = Model("m", "openai", "m", context=1_000)
 
@@ -118,7 +118,11 @@ def test_an_image_counts_as_its_vendor_counts_it(provider: str, size: tuple[int,
 def test_what_a_budget_is_reserved_for() -> None:
     def at_most(text: str = "", **fields: Any) -> int:
         searching = fields.pop("searching", True)
-        call = Call((Turn("user", text),), knobs=Knobs(web_search=fields.pop("search", False)), **fields)
+        call = Call(
+            (Turn("user", text),),
+            model_settings=ModelSettings(web_search=fields.pop("search", False)),
+            **fields,
+        )
         return tokens.at_most(call, Model("m", "openai", "m", web_search=searching))
 
     plain = tokens.estimate_call(Call((Turn("user", ""),)), MODEL)

@@ -57,10 +57,13 @@ def test_settings_are_those_that_the_caller_set() -> None:
 
 
 def test_only_a_consensus_has_a_temperature_of_its_own() -> None:
-    assert TASK.knobs.temperature == 0.0
-    assert Task(tool="chat", prompt="p", text="p", models=()).knobs.temperature is None
-    assert Task(tool="consensus", prompt="p", text="p", models=()).knobs.temperature == 0.2
-    assert Task(tool="consensus", prompt="p", text="p", models=(), temperature=0.9).knobs.temperature == 0.9
+    assert TASK.model_settings.temperature == 0.0
+    assert Task(tool="chat", prompt="p", text="p", models=()).model_settings.temperature is None
+    assert Task(tool="consensus", prompt="p", text="p", models=()).model_settings.temperature == 0.2
+    assert (
+        Task(tool="consensus", prompt="p", text="p", models=(), temperature=0.9).model_settings.temperature
+        == 0.9
+    )
 
 
 def test_a_reply_is_read_as_it_was_written() -> None:

@@ -48,8 +48,8 @@ from counsel.types import (
     Endpoint,
     Image,
     Json,
-    Knobs,
     Model,
+    ModelSettings,
     Provider,
     ToolCall,
     ToolResult,
@@ -68,7 +68,7 @@ CASES: dict[str, Call] = {
     "text": Call((Turn("user", "hello"),), system="Be brief."),
     "image": Call((Turn("user", "look", images=(IMAGE,)),)),
     "history": Call(HISTORY, system="Be brief."),
-    "web_search": Call((Turn("user", "news?"),), knobs=Knobs(web_search=True)),
+    "web_search": Call((Turn("user", "news?"),), model_settings=ModelSettings(web_search=True)),
     "tools": Call((Turn("user", "colour?"),), tools=(TOOL,)),
     "tool_loop": Call(
         (
@@ -80,12 +80,12 @@ CASES: dict[str, Call] = {
     ),
     "limit": Call((Turn("user", "hello"),), max_output=20_000),
 }
-SETTINGS: dict[str, Knobs] = {
-    **{f"effort={effort}": Knobs(effort=effort) for effort in EFFORTS},
-    "temperature=0": Knobs(temperature=0.0),
-    "temperature=1": Knobs(temperature=1.0),
-    "verbosity=low": Knobs(verbosity="low"),
-    "media_resolution=LOW": Knobs(media_resolution="MEDIA_RESOLUTION_LOW"),
+SETTINGS: dict[str, ModelSettings] = {
+    **{f"effort={effort}": ModelSettings(effort=effort) for effort in EFFORTS},
+    "temperature=0": ModelSettings(temperature=0.0),
+    "temperature=1": ModelSettings(temperature=1.0),
+    "verbosity=low": ModelSettings(verbosity="low"),
+    "media_resolution=LOW": ModelSettings(media_resolution="MEDIA_RESOLUTION_LOW"),
 }
 
 
@@ -118,8 +118,8 @@ def questions() -> Iterator[Question]:
             if case == "web_search" and "web_search_wire" in provider.options:
                 way = searching(*way)
             yield Question(f"{model.id}: {case}", *way, call)
-        for setting, knobs in SETTINGS.items():
-            call = Call((Turn("user", "hello"),), knobs=knobs)
+        for setting, model_settings in SETTINGS.items():
+            call = Call((Turn("user", "hello"),), model_settings=model_settings)
             yield Question(f"{model.id}: {setting}", model, provider, call)
 
 
@@ -182,27 +182,27 @@ def parameters(call: Call) -> ModelRequestParameters:
     ]
     return ModelRequestParameters(
         function_tools=tools,
-        native_tools=[WebSearchTool()] if call.knobs.web_search else [],
+        native_tools=[WebSearchTool()] if call.model_settings.web_search else [],
         instruction_parts=[InstructionPart(call.system)] if call.system else None,
     )
 
 
 def settings(call: Call, model: Model, provider: Provider) -> dict[str, Any]:
     """The caller's settings and our defaults as pydantic-ai's own settings: the tests compare forms, not levels."""
-    knobs = call.knobs
+    model_settings = call.model_settings
     reply: dict[str, Any] = {}
     if call.max_output:
         reply["max_tokens"] = call.max_output
     elif provider.wire == "anthropic":
         reply["max_tokens"] = model.output
     if model.temperature:
-        reply["temperature"] = 0.5 if knobs.temperature is None else knobs.temperature
+        reply["temperature"] = 0.5 if model_settings.temperature is None else model_settings.temperature
     if model.effort_style != "none":
-        reply |= effort_settings(model, provider, knobs)
+        reply |= effort_settings(model, provider, model_settings)
     if model.verbosity:
-        reply["openai_text_verbosity"] = knobs.verbosity or "medium"
+        reply["openai_text_verbosity"] = model_settings.verbosity or "medium"
     if model.media_resolution:
-        reply["google_video_resolution"] = knobs.media_resolution or "MEDIA_RESOLUTION_HIGH"
+        reply["google_video_resolution"] = model_settings.media_resolution or "MEDIA_RESOLUTION_HIGH"
     if provider.wire == "anthropic":
         reply["anthropic_cache_instructions"] = "1h"
     if provider.wire == "openai_responses":
@@ -210,15 +210,17 @@ def settings(call: Call, model: Model, provider: Provider) -> dict[str, Any]:
     return reply
 
 
-def effort_settings(model: Model, provider: Provider, knobs: Knobs) -> dict[str, Any]:
-    value: Any = model.efforts[knobs.effort or "medium"]
+def effort_settings(model: Model, provider: Provider, model_settings: ModelSettings) -> dict[str, Any]:
+    value: Any = model.efforts[model_settings.effort or "medium"]
     if provider.wire == "gemini":
         field = model.effort_style
         return {"google_thinking_config": {field: value, "include_thoughts": True}}
     if model.effort_style == "adaptive":
         return {"anthropic_thinking": {"type": "adaptive"}, "anthropic_effort": value}
     if model.effort_style.startswith("budget"):
-        effort = {"minimal": "low", "max": "high"}.get(knobs.effort or "medium", knobs.effort or "medium")
+        effort = {"minimal": "low", "max": "high"}.get(
+            model_settings.effort or "medium", model_settings.effort or "medium"
+        )
         beside = {"anthropic_effort": effort} if model.effort_style == "budget_effort" else {}
         return {"anthropic_thinking": {"type": "enabled", "budget_tokens": value}, **beside}
     if provider.name == "openrouter":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from counsel.models import catalog_rows
-from counsel.types import EFFORTS, Call, Knobs, Turn
+from counsel.types import EFFORTS, Call, ModelSettings, Turn
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 
@@ -27,7 +27,7 @@ async def test_levels_of_effort_agree_or_say_why_not(asking: ModuleType, name: s
     async with asking.both_ways() as both:
         for model in models:
             for level in EFFORTS:
-                call = Call((Turn("user", "hello"),), knobs=Knobs(effort=level))
+                call = Call((Turn("user", "hello"),), model_settings=ModelSettings(effort=level))
                 question = asking.Question(f"{model.id}: {level}", model, provider, call)
                 reply: dict[str, Any] = {"thinking": level}
                 if provider.wire == "anthropic":

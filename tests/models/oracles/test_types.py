@@ -10,7 +10,7 @@ import pytest
 
 from counsel.models.transport import Transport
 from counsel.models.wires import WIRES
-from counsel.types import Call, Endpoint, Knobs, Model, Provider, Turn
+from counsel.types import Call, Endpoint, Model, ModelSettings, Provider, Turn
 from fake import FakeAPI
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]
@@ -39,7 +39,7 @@ async def test_a_paused_turn_that_goes_back_is_the_sdks_request(fake_api: FakeAP
         finish="paused", thinking="hm", text="I search.", sources=[{"url": "https://e.com/", "title": "E"}]
     )
     provider = Provider("anthropic", "Anthropic", "anthropic", "")
-    search = Call((Turn("user", "hello"),), knobs=Knobs(web_search=True))
+    search = Call((Turn("user", "hello"),), model_settings=ModelSettings(web_search=True))
     transport = Transport()
     model = Model("claude", "anthropic", "claude", web_search=True, temperature=None)
     async for _ in transport.stream(search, model, Endpoint(provider, fake_api.url, "k")):

@@ -76,13 +76,13 @@ _PLACEHOLDERS = frozenset({"(no content)", "No response requested."})
 def command(request: AgentRequest) -> Command:
     argv = [str(request.program), "-p", "--verbose", "--include-partial-messages"]
     argv += ["--input-format", "stream-json", "--output-format", "stream-json", *LEVELS[request.level]]
-    web = WEB if request.call.knobs.web_search else ()
+    web = WEB if request.call.model_settings.web_search else ()
     if request.level == "read-only":
         argv += ["--tools", ",".join((*READING, *web))]
     if web:
         argv += ["--allowedTools", ",".join(web)]
-    if request.call.knobs.effort:
-        argv += ["--effort", EFFORTS[request.call.knobs.effort]]
+    if request.call.model_settings.effort:
+        argv += ["--effort", EFFORTS[request.call.model_settings.effort]]
     if request.model:
         argv += ["--model", request.model]
     if request.session:
@@ -341,6 +341,6 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    supported_knobs=frozenset({"effort", "web_search"}),
+    supported_settings=frozenset({"effort", "web_search"}),
     env=environment,
 )

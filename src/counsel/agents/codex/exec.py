@@ -20,7 +20,7 @@ from counsel.types import Finished, Notice, Text, Usage, UsageReport
 
 
 def command(request: AgentRequest) -> Command:
-    settings, knobs = request.caller.settings, request.call.knobs
+    settings, model_settings = request.caller.settings, request.call.model_settings
     argv = [str(request.program), "exec", "--json", "--sandbox", request.level]
     # The empty folder for an untrusted project is not a repository.
     if settings.codex_skip_git_check or not request.trusted:
@@ -28,11 +28,13 @@ def command(request: AgentRequest) -> Command:
     if not request.trusted:
         argv += ["-c", f"sandbox_workspace_write.writable_roots={json.dumps([str(request.cwd)])}"]
     options = {"approval_policy": settings.codex_approval_policy}
-    if knobs.effort:
-        options["model_reasoning_effort"] = {"minimal": "low", "max": "xhigh"}.get(knobs.effort, knobs.effort)
-    if knobs.verbosity:
-        options["model_verbosity"] = knobs.verbosity
-    if knobs.web_search:
+    if model_settings.effort:
+        options["model_reasoning_effort"] = {"minimal": "low", "max": "xhigh"}.get(
+            model_settings.effort, model_settings.effort
+        )
+    if model_settings.verbosity:
+        options["model_verbosity"] = model_settings.verbosity
+    if model_settings.web_search:
         options["web_search"] = "live"
     for name, value in options.items():
         argv += ["-c", f'{name}="{value}"']

@@ -168,8 +168,12 @@ class Reader(driver.Reader):
             "sandbox": self.request.level,
             "approvalPolicy": POLICIES.get(policy, policy),
             "config": {
-                **({"web_search": "live"} if call.knobs.web_search else {}),
-                **({"model_verbosity": call.knobs.verbosity} if call.knobs.verbosity else {}),
+                **({"web_search": "live"} if call.model_settings.web_search else {}),
+                **(
+                    {"model_verbosity": call.model_settings.verbosity}
+                    if call.model_settings.verbosity
+                    else {}
+                ),
                 **({} if self.request.trusted else {WRITABLE: [str(self.request.cwd)]}),
             },
         }
@@ -186,8 +190,8 @@ class Reader(driver.Reader):
             "threadId": self._thread,
             "input": [*image_inputs, {"type": "text", "text": self.request.prompt}],
         }
-        if self.request.call.knobs.effort:
-            params["effort"] = EFFORTS[self.request.call.knobs.effort]
+        if self.request.call.model_settings.effort:
+            params["effort"] = EFFORTS[self.request.call.model_settings.effort]
         return Send(_request(_TURN, "turn/start", params))
 
     # ── Codex's requests and notifications ──
@@ -324,6 +328,6 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    supported_knobs=frozenset({"effort", "verbosity", "web_search"}),
+    supported_settings=frozenset({"effort", "verbosity", "web_search"}),
     fallback=exec_.method,
 )

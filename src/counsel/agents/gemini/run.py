@@ -270,6 +270,6 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    supported_knobs=frozenset({"web_search"}),  # its search tool is always on
+    supported_settings=frozenset({"web_search"}),  # its search tool is always on
     env=environment,
 )

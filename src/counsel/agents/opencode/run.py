@@ -106,7 +106,7 @@ def _permission(request: AgentRequest) -> dict[str, object]:
     """The last matching rule wins, so denying everything comes first."""
     if request.level == "danger-full-access":
         return {"*": "allow"}
-    web = _WEB if request.call.knobs.web_search else ()
+    web = _WEB if request.call.model_settings.web_search else ()
     outside = {"*": "deny", **{f"{path}/*": "allow" for path in request.other_folders}}
     permissions = dict.fromkeys((*LEVELS[request.level], *web), "allow")
     return {"*": "deny", **permissions, "external_directory": outside}
@@ -141,5 +141,5 @@ DRIVER = driver.AgentDriver(
     command=command,
     reader=Reader,
     login=login,
-    supported_knobs=frozenset({"web_search"}),
+    supported_settings=frozenset({"web_search"}),
 )

@@ -12,7 +12,7 @@ from counsel.lazy_dataclass import replace
 from counsel.models.auto import Needs
 from counsel.requests import CompletionRequest
 from counsel.text import is_blank
-from counsel.types import Call, Image, Knobs, Model, ToolResult, Turn
+from counsel.types import Call, Image, Model, ModelSettings, ToolResult, Turn
 
 _NO_FETCH = frozenset({"gemini"})  # wires whose vendor fetches no image from a URL
 # Wires without a field for a tool's failure.
@@ -97,7 +97,7 @@ def compose(request: CompletionRequest, route: Route) -> Call:
     call = Call(
         turns=_with_error_text(request.turns) if route.wire in _NO_FAILED_RESULTS else request.turns,
         system=request.system,
-        knobs=Knobs(
+        model_settings=ModelSettings(
             request.temperature,
             request.reasoning_effort,
             request.verbosity,

@@ -55,6 +55,6 @@ def _key(route: Route, call: Call, variant: str) -> str:
     ]
     model = [route.provider, route.name, route.account, *([variant] if variant else [])]
     document = json.dumps(
-        [model, call.system, dataclasses.asdict(call.knobs), call.max_output, call.schema, turns]
+        [model, call.system, dataclasses.asdict(call.model_settings), call.max_output, call.schema, turns]
     )
     return hashlib.sha256(document.encode()).hexdigest()

@@ -154,7 +154,7 @@ class Consultation:
         if unsent := unsent_stops(call.exact, route.wire):
             return stop_sequences.cut(route.answer(call), unsent)
         if not self._uses_tools(step):
-            if not (step.states_position or call.knobs.web_search):  # nothing else reads the events
+            if not (step.states_position or call.model_settings.web_search):  # nothing else reads the events
                 call = replace(call, push=fold.push)
             events = route.answer(call)
         else:

@@ -176,7 +176,7 @@ class Router:
                 yield event
 
     def _stream(self, call: Call, target: Target, limits: Limits) -> AsyncGenerator[Event]:
-        search_target = target.searching() if call.knobs.web_search else target
+        search_target = target.searching() if call.model_settings.web_search else target
         return self.transport.stream(call, search_target.model, search_target.endpoint, limits)
 
     async def _stream_or_successor(

@@ -59,7 +59,7 @@ def compose(job: Job, history: History, route: Route, session: AgentSession | No
     call = Call(
         turns=(*turns(history, route.model), _question(job, history, route)),
         system=_system(task),
-        knobs=task.knobs,
+        model_settings=task.model_settings,
         schema=task.schema,
     )
     if route.model is not None:

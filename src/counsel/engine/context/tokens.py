@@ -88,7 +88,7 @@ def at_most(call: Call, model: Model) -> int:
             texts.append(_json(turn.native))
     dense = sum(_extra_tokens(text) for text in texts)
     native = sum(estimate(_json(turn.native)) for turn in call.turns if turn.native is not None)
-    search = _SEARCH_RESULTS if call.knobs.web_search and model.web_search else 0
+    search = _SEARCH_RESULTS if call.model_settings.web_search and model.web_search else 0
     return (estimate_call(call, model) + native) * 3 // 2 + dense + _FRAMING + search
 
 

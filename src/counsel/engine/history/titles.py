@@ -16,7 +16,7 @@ from counsel.engine.consult.routes import Router
 from counsel.engine.history import usage as usage_records
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Store
-from counsel.types import Call, Event, Finished, Knobs, Text, Turn, Usage, UsageReport
+from counsel.types import Call, Event, Finished, ModelSettings, Text, Turn, Usage, UsageReport
 
 log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
@@ -67,7 +67,10 @@ class Summariser:
 
     async def _ask(self, prompt: str, job: Job) -> str:
         route = self._router.route(job.caller.settings.summary_model, job.caller)
-        call = Call((Turn("user", prompt),), knobs=Knobs(temperature=0.3, effort="minimal", verbosity="low"))
+        call = Call(
+            (Turn("user", prompt),),
+            model_settings=ModelSettings(temperature=0.3, effort="minimal", verbosity="low"),
+        )
         budget = job_budget.call(max_output=_TOKENS) if (job_budget := self._budgets.of_job(job)) else None
         call = replace(call, budget=budget)
         began, pieces, usage, end = time.monotonic(), [], Usage(), Finished()

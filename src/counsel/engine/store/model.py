@@ -21,7 +21,7 @@ from counsel.request_context import NONE, RequestContext
 from counsel.requests import CompletionRequest
 from counsel.results import AnswerNotice, LeftOutFile, Source
 from counsel.settings import Settings
-from counsel.types import Effort, Knobs, MediaResolution, Position, Usage, Verbosity
+from counsel.types import Effort, MediaResolution, ModelSettings, Position, Usage, Verbosity
 
 _DEFAULT_TEMPERATURE = {"consensus": 0.2, "review": 0.2}  # where it differs from the wires' default
 
@@ -109,9 +109,9 @@ class Task:
         return self.refine or ("always" if self.cross_feedback else "never")
 
     @property
-    def knobs(self) -> Knobs:
+    def model_settings(self) -> ModelSettings:
         temperature = _DEFAULT_TEMPERATURE.get(self.tool) if self.temperature is None else self.temperature
-        return Knobs(
+        return ModelSettings(
             temperature, self.reasoning_effort, self.verbosity, self.use_websearch, self.media_resolution
         )
 

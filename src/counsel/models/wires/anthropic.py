@@ -100,7 +100,7 @@ class Anthropic:
             "anthropic-version": options.get("api_version", version),
             **options.get("headers", {}),
         }
-        refused = call.knobs.temperature is not None and temperature is None
+        refused = call.model_settings.temperature is not None and temperature is None
         left_out = (*settings.left_out_and("temperature", requested=refused), *unsent_thinking, *unsent)
         if call.exact and call.exact.json_object:  # Anthropic has schemas only
             left_out = (*left_out, "response_format")
@@ -192,7 +192,7 @@ def _effort_config(model: Model, effort: str | int | None, call: Call) -> dict[s
     if model.effort_style == "adaptive":
         return {"effort": effort}
     if model.effort_style == "budget_effort":
-        return {"effort": _EFFORTS_BESIDE_BUDGET[call.knobs.effort or "medium"]}
+        return {"effort": _EFFORTS_BESIDE_BUDGET[call.model_settings.effort or "medium"]}
     return None
 
 

@@ -43,26 +43,30 @@ def resolve_settings(
             if budget is None or counts_thinking
             else _with_thinking_budget(settings, call, model, budget)
         )
-    knobs = call.knobs
+    model_settings = call.model_settings
     can_use_search = model.web_search and can_search
     left_out = [
         name
         for name, requested, is_supported in (
-            ("temperature", knobs.temperature, model.temperature is not None),
-            ("reasoning_effort", knobs.effort, _effort(model, knobs.effort or DEFAULT_EFFORT) is not None),
-            ("verbosity", knobs.verbosity, model.verbosity),
-            ("media_resolution", knobs.media_resolution, model.media_resolution),
-            ("use_websearch", knobs.web_search or None, can_use_search),
+            ("temperature", model_settings.temperature, model.temperature is not None),
+            (
+                "reasoning_effort",
+                model_settings.effort,
+                _effort(model, model_settings.effort or DEFAULT_EFFORT) is not None,
+            ),
+            ("verbosity", model_settings.verbosity, model.verbosity),
+            ("media_resolution", model_settings.media_resolution, model.media_resolution),
+            ("use_websearch", model_settings.web_search or None, can_use_search),
         )
         if requested is not None and not is_supported
     ]
-    searches = knobs.web_search and can_use_search
-    effort, changes = _effort_beside_search(model, knobs.effort or DEFAULT_EFFORT, searches=searches)
+    searches = model_settings.web_search and can_use_search
+    effort, changes = _effort_beside_search(model, model_settings.effort or DEFAULT_EFFORT, searches=searches)
     return SentSettings(
-        temperature=_temperature(model, knobs.temperature),
+        temperature=_temperature(model, model_settings.temperature),
         effort=effort,
-        verbosity=(knobs.verbosity or DEFAULT_VERBOSITY) if model.verbosity else None,
-        media_resolution=(knobs.media_resolution or DEFAULT_MEDIA_RESOLUTION)
+        verbosity=(model_settings.verbosity or DEFAULT_VERBOSITY) if model.verbosity else None,
+        media_resolution=(model_settings.media_resolution or DEFAULT_MEDIA_RESOLUTION)
         if model.media_resolution
         else None,
         web_search=searches,
@@ -73,26 +77,30 @@ def resolve_settings(
 
 def _as_requested(call: Call, model: Model, *, can_search: bool) -> SentSettings:
     """The settings without our defaults: a client of a vendor's API gets what it would get there."""
-    knobs = call.knobs
-    temperature = None if knobs.temperature is None else _temperature(model, knobs.temperature)
-    searches = knobs.web_search and can_search
+    model_settings = call.model_settings
+    temperature = (
+        None if model_settings.temperature is None else _temperature(model, model_settings.temperature)
+    )
+    searches = model_settings.web_search and can_search
     effort, adapted = (
-        _effort_beside_search(model, knobs.effort, searches=searches) if knobs.effort else (None, ())
+        _effort_beside_search(model, model_settings.effort, searches=searches)
+        if model_settings.effort
+        else (None, ())
     )
     left_out = [
         name
         for name, requested, sent in (
-            ("temperature", knobs.temperature, temperature),
-            ("reasoning_effort", knobs.effort, effort),
-            ("verbosity", knobs.verbosity, model.verbosity or None),
-            ("tools.web_search", knobs.web_search or None, can_search or None),
+            ("temperature", model_settings.temperature, temperature),
+            ("reasoning_effort", model_settings.effort, effort),
+            ("verbosity", model_settings.verbosity, model.verbosity or None),
+            ("tools.web_search", model_settings.web_search or None, can_search or None),
         )
         if requested is not None and sent is None
     ]
-    if temperature is not None and temperature != knobs.temperature:
-        why = f"{model.id} takes a temperature up to {temperature}, which was sent instead of {knobs.temperature}."
-        adapted = (*adapted, Adapted("temperature", str(knobs.temperature), str(temperature), why))
-    verbosity = knobs.verbosity if model.verbosity else None
+    if temperature is not None and temperature != model_settings.temperature:
+        why = f"{model.id} takes a temperature up to {temperature}, which was sent instead of {model_settings.temperature}."
+        adapted = (*adapted, Adapted("temperature", str(model_settings.temperature), str(temperature), why))
+    verbosity = model_settings.verbosity if model.verbosity else None
     return SentSettings(temperature, effort, verbosity, None, searches, tuple(left_out), adapted)
 
 
@@ -105,7 +113,7 @@ _LOW_BUDGET, _MEDIUM_BUDGET = (
 def _with_thinking_budget(settings: SentSettings, call: Call, model: Model, budget: int) -> SentSettings:
     """The settings, with a client's thinking budget as a level, for a vendor that does not count tokens."""
     level: Effort = "low" if budget <= _LOW_BUDGET else "medium" if budget <= _MEDIUM_BUDGET else "high"
-    requested_effort: Effort = "minimal" if budget == 0 else call.knobs.effort or level
+    requested_effort: Effort = "minimal" if budget == 0 else call.model_settings.effort or level
     effort, _ = _effort_beside_search(model, requested_effort, searches=settings.web_search)
     if effort is None:
         left_out = ("thinking",) if budget else ()

@@ -58,17 +58,17 @@ class Counsel:
     def prepare(self, call: Call, model: Model, endpoint: Endpoint) -> Prepared:
         import msgspec  # 20 ms; imported with the first call
 
-        knobs = call.knobs
+        model_settings = call.model_settings
         request = CompletionRequest(
             model=endpoint.model_name or f"{model.provider}/{model.wire_id}",
             turns=tuple(_plain(turn) for turn in call.turns),
             system=call.system,
             tools=call.tools,
-            temperature=knobs.temperature,
-            reasoning_effort=knobs.effort,
-            verbosity=knobs.verbosity,
-            web_search=knobs.web_search,
-            media_resolution=knobs.media_resolution,
+            temperature=model_settings.temperature,
+            reasoning_effort=model_settings.effort,
+            verbosity=model_settings.verbosity,
+            web_search=model_settings.web_search,
+            media_resolution=model_settings.media_resolution,
             max_output=call.max_output,
             output_limit=call.output_limit,
             schema=call.schema,

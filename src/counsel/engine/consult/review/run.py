@@ -165,7 +165,7 @@ class _Run:
         task, route = self._job.task, _route(member)
         role = general.part(member.role, "")
         system = "\n\n".join(filter(None, [prompts.system(part, schema), task.system, role]))
-        call = Call((Turn("user", text),), system, task.knobs, schema=schema)
+        call = Call((Turn("user", text),), system, task.model_settings, schema=schema)
         if route.model is None:
             return replace(call, cwd=self._job.caller.cwd)
         return replace(call, tokens=tokens.check_window(call, route.model))
