@@ -13,6 +13,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
 ROOT = "counsel"  # the modules beside the packages, which everybody shares
+SHARED = {"results", "settings", "tracing"}  # packages that count as modules of the root
 
 # From the bottom up. Packages of one row do not import each other.
 LAYERS = (
@@ -68,7 +69,7 @@ MODULES = modules()
 
 def package(module: str) -> str:
     _, *inner = module.split(".")
-    if not inner or inner[0] == "results" or (len(inner) == 1 and MODULES[module].name != "__init__.py"):
+    if not inner or inner[0] in SHARED or (len(inner) == 1 and MODULES[module].name != "__init__.py"):
         return ROOT
     return "engine.store" if inner[:2] == ["engine", "store"] else inner[0]
 
@@ -84,7 +85,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value.partition(":")[
                 0
-            ]  # `import_module("counsel.engine.engine")`, "counsel.cli.ask:ask"
+            ]  # `import_module("counsel.engine.engine")`, "counsel.cli.questions.ask:ask"
 
 
 @cache

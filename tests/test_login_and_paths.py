@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from counsel import keychain, run_paths, team_login
+from counsel import run_paths, team_login
 from counsel.errors import InvalidArgument
+from counsel.settings import keychain
 
 TOKEN = "csl_" + "x" * 40
 ABOUT = {

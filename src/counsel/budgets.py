@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
-from counsel.setting_values import Period, env_name
 from counsel.settings import Settings
+from counsel.settings.values import Period, env_name
 
 
 class PeriodBudget(NamedTuple):

@@ -138,7 +138,7 @@ def _document(path: Path) -> dict[str, Any]:
 def _token(reference: str) -> tuple[str, str]:
     if not reference.startswith("keychain:"):
         return reference, "" if reference else "it has no token"
-    from counsel import keychain  # optional, and its backends take long to import
+    from counsel.settings import keychain  # optional, and its backends take long to import
 
     problems: list[str] = []
     token = keychain.resolved({_VARIABLE: reference}, problems).get(_VARIABLE, "")
@@ -187,7 +187,7 @@ def write(home: Path, url: str, token: str, about: Mapping[str, object]) -> Team
 
 
 def _stored_token(home: Path, token: str) -> str:
-    from counsel import keychain
+    from counsel.settings import keychain
 
     account = keychain.account(_VARIABLE, home)
     try:
@@ -218,7 +218,7 @@ def remove(home: Path) -> bool:
     if login is None:
         return False
     if login.in_keychain:
-        from counsel import keychain
+        from counsel.settings import keychain
 
         with suppress(keychain.KeychainError):  # the token then stays there, but nothing refers to it
             keychain.remove(keychain.account(_VARIABLE, home))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from counsel import amounts, answer_notes
-from counsel.cli import ask_options
+from counsel.cli.questions import ask_options
 from counsel.engine.store import open_store
 from counsel.engine.store.records import UsageRecord
 from counsel.mcp import render

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from counsel import cli
-from counsel.cli import ask_files
+from counsel.cli.questions import ask_files
 from fake import FakeProcess
 from support.user import Output, User
 

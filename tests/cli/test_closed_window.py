@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from counsel.cli import closed_window
+from counsel.cli.terminal import closed_window
 
 
 def test_text_for_a_window_that_is_gone_goes_nowhere() -> None:

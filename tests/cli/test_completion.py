@@ -222,7 +222,11 @@ def test_completing_starts_and_writes_nothing(
 
 def test_completing_commands_imports_none_of_them(env: dict[str, str], project: Path) -> None:
     modules = {name for name in imported_modules(env, project, "counsel ") if name.startswith("counsel.cli.")}
-    assert modules == {"counsel.cli.closed_window", "counsel.cli.output", "counsel.cli.tables"}
+    assert modules == {
+        "counsel.cli.terminal.closed_window",
+        "counsel.cli.terminal.output",
+        "counsel.cli.terminal.tables",
+    }
 
 
 def test_nothing_is_completed_if_nothing_can_be_read(

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from counsel import settings
-from counsel.cli import consensus_members, consensus_output, markdown, output
-from counsel.cli.consensus_board import Board
-from counsel.cli.live_region import EMPTY
+from counsel.cli.questions import consensus_members, consensus_output
+from counsel.cli.questions.consensus_board import Board
+from counsel.cli.terminal import markdown, output
+from counsel.cli.terminal.live_region import EMPTY
 from counsel.errors import SchemaMismatch
 from counsel.job_events import ModelFailed, ModelFinished, ModelStarted, PhaseStarted, TextAdded
 from counsel.mcp import render

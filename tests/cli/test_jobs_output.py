@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import tables, times
+from counsel.cli.terminal import tables, times
 from fake import FakeProcess
 from support.pty_screen import Screen, in_terminal
 from support.seeded import Seed, seed

@@ -13,7 +13,8 @@ from types import ModuleType
 
 import pytest
 
-from counsel import keychain, settings
+from counsel import settings
+from counsel.settings import keychain
 from fake import FakeProcess
 from support.stdio_client import StdioClient
 from support.user import Output, User

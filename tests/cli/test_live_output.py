@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from counsel.cli.consensus_board import Board
-from counsel.cli.live_output import LiveAnswer
+from counsel.cli.questions.consensus_board import Board
+from counsel.cli.terminal.live_output import LiveAnswer
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent
 from fake import FakeProcess

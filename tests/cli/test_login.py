@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from counsel import keychain, settings
+from counsel import settings
 from counsel.models import team
+from counsel.settings import keychain
 from support.user import Output, User
 
 pytestmark = pytest.mark.thorough  # left out of `make check`: starts processes and waits for time limits

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel import __version__
-from counsel.cli import login
+from counsel.cli.team import login
 from counsel.team_login import TeamLogin
 
 NOW = 1_000_000.0

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pyte
 import pytest
 
-from counsel.cli import live_region, markdown
-from counsel.cli.live_region import LiveRegion, row
-from counsel.cli.markdown import MarkdownStream
+from counsel.cli.terminal import live_region, markdown
+from counsel.cli.terminal.live_region import LiveRegion, row
+from counsel.cli.terminal.markdown import MarkdownStream
 
 ANSWER = """\
 # Is this regex safe?

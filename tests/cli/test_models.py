@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from counsel import settings
-from counsel.cli import models_output, output
+from counsel.cli import models_output
+from counsel.cli.terminal import output
 from counsel.models.catalog import Catalog
 from fake import FakeProcess
 from support.pty_screen import in_terminal

@@ -10,10 +10,12 @@ from typing import Any
 import click
 import pytest
 
-from counsel.cli import ask_options, name_lists, progress, servers_options
-from counsel.cli.ask_options import QuestionCommand
-from counsel.cli.live_region import EMPTY, LiveRegion, row
-from counsel.cli.numbers import Number
+from counsel.cli.questions import ask_options
+from counsel.cli.questions.ask_options import QuestionCommand
+from counsel.cli.servers import options as servers_options
+from counsel.cli.terminal import name_lists, progress
+from counsel.cli.terminal.live_region import EMPTY, LiveRegion, row
+from counsel.cli.terminal.numbers import Number
 from counsel.errors import InvalidArgument
 
 CONTEXT, PARAMETER = click.Context(click.Command("x")), click.Option(["--agent"])
@@ -233,7 +235,7 @@ def test_a_terminal_without_a_cursor_gets_plain_lines(capsys: pytest.CaptureFixt
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("counsel.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("counsel.cli.terminal.progress.time.monotonic", lambda: now[0])
     monkeypatch.setattr(progress, "window", lambda: (20, 10))
     return now
 
@@ -274,7 +276,7 @@ def test_thinking_ends_as_one_line(clock: list[float]) -> None:
 class Window:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, columns: int, lines: int) -> None:
         self.size = (columns, lines)
-        monkeypatch.setattr("counsel.cli.live_region.window", lambda: self.size)
+        monkeypatch.setattr("counsel.cli.terminal.live_region.window", lambda: self.size)
 
 
 def test_only_what_changed_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.cli import output, tables
+from counsel.cli.terminal import output, tables
 
 EVIL = "a\x1b]0;owned\x07b \x1b[31mc\x9b2J \u202egnp.exe"
 COMMANDS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel.cli import conversations, daemon
-from counsel.cli.live_output import LiveAnswer
+from counsel.cli.terminal.live_output import LiveAnswer
 from counsel.doctor import files
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent

@@ -18,8 +18,8 @@ import pytest
 from rich.console import Console
 
 from counsel import cli
-from counsel.cli import rich_rows
-from counsel.cli.review import ReviewBoard
+from counsel.cli.questions.review import ReviewBoard
+from counsel.cli.terminal import rich_rows
 from counsel.job_events import ModelStarted, TextAdded
 from fake import FakeProcess
 from support import planted

@@ -9,8 +9,9 @@ import signal
 import click
 import pytest
 
-from counsel.cli import closed_window, connect
-from counsel.cli.stopped import Stopped
+from counsel.cli import connect
+from counsel.cli.terminal import closed_window
+from counsel.cli.terminal.stopped import Stopped
 
 
 async def wait_for_signal(number: signal.Signals | None) -> str:
@@ -46,7 +47,8 @@ def test_the_teams_server_is_asked_through_the_shells_proxy(
 
     import aiohttp
 
-    from counsel.cli import people_keys, user
+    from counsel.cli import user
+    from counsel.cli.team import people_keys
     from counsel.errors import AuthenticationFailed
 
     proxies: list[bool] = []

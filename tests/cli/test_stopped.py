@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import jobs, stopped
+from counsel.cli import jobs
+from counsel.cli.terminal import stopped
 from counsel.errors import Cancelled
 from counsel.job_events import Wait
 from counsel.results import JobStatus

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import ask_files
+from counsel.cli.questions import ask_files
 from counsel.engine.consult import schema_worker, structured
 from fake import FakeProcess
 from support.user import Output, User

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from counsel.cli import tables, times
+from counsel.cli.terminal import tables, times
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "tables.txt"
 JOBS = (
@@ -119,13 +119,13 @@ def test_how_many_cells_a_text_takes(text: str, cells: int) -> None:
 )  # fmt: skip
 def test_how_long_ago(age: float, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_767_268_800.0  # noon of the first of January 2026, UTC
-    monkeypatch.setattr("counsel.cli.times.time.time", lambda: now)
-    monkeypatch.setattr("counsel.cli.times.time.localtime", time.gmtime)
+    monkeypatch.setattr("counsel.cli.terminal.times.time.time", lambda: now)
+    monkeypatch.setattr("counsel.cli.terminal.times.time.localtime", time.gmtime)
     assert times.ago(now - age) == expected
 
 
 def test_a_moment_in_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("counsel.cli.times.time.localtime", time.gmtime)
+    monkeypatch.setattr("counsel.cli.terminal.times.time.localtime", time.gmtime)
     assert times.local(1_767_268_800.0) == "2026-01-01 12:00:00"
     assert times.seconds("2026-01-01T12:00:00.000Z") == 1_767_268_800.0
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from counsel.cli import ask_options, documents, fail, wording
+from counsel.cli import documents, fail
+from counsel.cli.questions import ask_options
+from counsel.cli.terminal import wording
 from counsel.errors import Conflict, NotFound
 from counsel.results import AnswerMetadata, ChatResult, Continuation
 from counsel.types import Usage
@@ -22,7 +24,7 @@ TOOLS = re.compile(
 # These speak to agents and programs, or only name arguments.
 OTHERS = ("mcp", "front", "askmodel", "http")
 STATEMENTS = (
-    "cli/wording.py",
+    "cli/terminal/wording.py",
     "engine/store/postgres/queue.py",
 )  # the words themselves; procrastinate's columns
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from counsel import span_names as names
 from counsel import tracing
 from counsel.engine.engine import Engine
 from counsel.engine.jobs.changes import JobChanges
 from counsel.engine.store.records import JobFilter
 from counsel.errors import Conflict, CounselError, NotFound
 from counsel.requests import ChatRequest, CompletionRequest, ConsensusRequest
+from counsel.tracing import span_names as names
 from counsel.types import Turn
 from fake import FakeAPI
 from support.asking import ask

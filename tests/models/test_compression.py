@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from counsel.models import compression
+from counsel.models.connections import compression
 
 TEXT = b"The quick brown fox. " * 50
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from counsel.models import connect, request_head
-from counsel.models.connection_pool import Pool
+from counsel.models.connections import connect, request_head
+from counsel.models.connections.connection_pool import Pool
 
 FIRST, SECOND = "127.0.0.2", "127.0.0.3"
 

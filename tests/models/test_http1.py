@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counsel import alarms
-from counsel.models import connection_pool, http1
-from counsel.models.connection_pool import Pool
-from counsel.models.http1 import ConnectTimeout, DeadlineExceeded, Disconnected, NotHttp
-from counsel.models.request_head import Address, address, request_head
+from counsel.models.connections import connection_pool, http1
+from counsel.models.connections.connection_pool import Pool
+from counsel.models.connections.http1 import ConnectTimeout, DeadlineExceeded, Disconnected, NotHttp
+from counsel.models.connections.request_head import Address, address, request_head
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
@@ -340,7 +340,7 @@ async def test_a_connection_that_takes_too_long(monkeypatch: pytest.MonkeyPatch)
     async def forever(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("counsel.models.connection_pool.open_socket", forever)
+    monkeypatch.setattr("counsel.models.connections.connection_pool.open_socket", forever)
     where = Address("127.0.0.1", 1, is_tls=False, head="/ HTTP/1.1\r\n")
     with pytest.raises(ConnectTimeout):
         await Pool().request(where, b"", None, trust=None, connect=0.01, until=loop.time() + 5)

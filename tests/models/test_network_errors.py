@@ -9,9 +9,9 @@ import ssl
 import pytest
 
 from counsel.errors import OutOfResources, ProviderUnavailable, UpstreamError
-from counsel.models import network_errors
-from counsel.models.http1 import NotHttp
-from counsel.models.sender import ProxyRefused, ProxyUnreachable, Untrusted
+from counsel.models.connections import network_errors
+from counsel.models.connections.http1 import NotHttp
+from counsel.models.connections.sender import ProxyRefused, ProxyUnreachable, Untrusted
 from counsel.types import Endpoint, Network, Provider, Proxy
 
 ACME = Provider("acme", "Acme", "openai_chat", "", base_url_env="ACME_BASE_URL")

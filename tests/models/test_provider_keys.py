@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from counsel import keychain, settings
+from counsel import settings
 from counsel.errors import AuthenticationFailed, InvalidArgument, NotFound
 from counsel.models import provider_keys
 from counsel.models.catalog import ProviderRow
-from counsel.settings import Settings
+from counsel.settings import Settings, keychain
 from fake import FakeAPI
 
 KEY = "sk-test-0123456789abcdef"

@@ -15,7 +15,7 @@ import pytest
 
 from counsel.caller import Caller
 from counsel.errors import ConfigInvalid, ProviderUnavailable, UpstreamError
-from counsel.models import proxies
+from counsel.models.connections import proxies
 from counsel.models.transport import Transport
 from counsel.settings import Settings
 from counsel.types import Call, Endpoint, Limits, Model, Network, Provider, Proxy, Text, Turn

@@ -12,8 +12,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from counsel.models import http1, proxies, sender
-from counsel.models.sender import ProxyRefused, ProxyUnreachable, Sender, Untrusted, _AiohttpResponse
+from counsel.models.connections import http1, proxies, sender
+from counsel.models.connections.sender import (
+    ProxyRefused,
+    ProxyUnreachable,
+    Sender,
+    Untrusted,
+    _AiohttpResponse,
+)
 from counsel.types import Network
 
 

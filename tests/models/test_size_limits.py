@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from counsel import strict_json
 from counsel.errors import CounselError, TimedOut, UpstreamError
-from counsel.models import answer_limit, compression
+from counsel.models import answer_limit
+from counsel.models.connections import compression
 from counsel.models.transport import Transport
 from counsel.models.vendor_errors import LONGEST_WAIT, parse_error
 from counsel.models.wires.openai_shared import parsed_arguments

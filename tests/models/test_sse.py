@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counsel.models.sse import EventParser, TooLarge
+from counsel.models.connections.sse import EventParser, TooLarge
 
 EVENTS = st.lists(
     st.tuples(

@@ -11,8 +11,8 @@ import pytest
 
 from counsel import settings, team_login
 from counsel.errors import ProviderUnavailable, UpstreamError
-from counsel.models import connection_pool
 from counsel.models.catalog import Catalog
+from counsel.models.connections import connection_pool
 from counsel.models.team_call import Replay
 from counsel.models.transport import Transport
 from counsel.types import Call, Event, Finished, Limits, Text, Thinking, ToolCall, ToolUse, Turn, Withdrawn

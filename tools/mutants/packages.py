@@ -37,7 +37,9 @@ PACKAGES = {
         # Some tests of commands are with what the commands manage.
         Package("cli", ("cli", "doctor"), ("cli", "servers", "skills")),
         # Shared modules are tested by the packages that use them.
-        Package("root", ("*.py", "results"), ("test_*.py", "cli", "engine", *INTERFACES)),
+        Package(
+            "root", ("*.py", "results", "settings", "tracing"), ("test_*.py", "cli", "engine", *INTERFACES)
+        ),
     )
 }
 

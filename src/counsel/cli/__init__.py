@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from counsel import __version__, run_paths
-from counsel.cli import output
+from counsel.cli.terminal import output
 from counsel.errors import ConfigInvalid, CounselError, Internal, InvalidArgument
 from counsel.records import Record
 
@@ -31,13 +31,14 @@ class CommandRow(Record):
 
 # A new command is a row here and its own module.
 COMMANDS: dict[str, CommandRow] = {
-    "ask": CommandRow("counsel.cli.ask:ask", "Ask one model or agent."),
-    "chat": CommandRow("counsel.cli.chat:chat", "Chat with a model, message by message."),
+    "ask": CommandRow("counsel.cli.questions.ask:ask", "Ask one model or agent."),
+    "chat": CommandRow("counsel.cli.questions.chat:chat", "Chat with a model, message by message."),
     "consensus": CommandRow(
-        "counsel.cli.consensus:consensus", "Ask several models; each then refines its answer."
+        "counsel.cli.questions.consensus:consensus", "Ask several models; each then refines its answer."
     ),
     "review": CommandRow(
-        "counsel.cli.review:review", "Have several models review a change and check each other's findings."
+        "counsel.cli.questions.review:review",
+        "Have several models review a change and check each other's findings.",
     ),
     "jobs": CommandRow("counsel.cli.jobs:jobs", "List the newest jobs, or show and follow one."),
     "cancel": CommandRow("counsel.cli.jobs:cancel", "Stop a job and its calls."),
@@ -46,7 +47,7 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "usage": CommandRow("counsel.cli.usage:usage", "Show calls, tokens, cost and response times."),
     "setup": CommandRow(
-        "counsel.cli.setup:setup", "Register counsel with the coding agents on this machine."
+        "counsel.cli.setup.command:setup", "Register counsel with the coding agents on this machine."
     ),
     "models": CommandRow(
         "counsel.cli.models:models", "List models: availability, context window, price, aliases."
@@ -55,27 +56,30 @@ COMMANDS: dict[str, CommandRow] = {
     "images": CommandRow("counsel.cli.images:images", "Store images in the project for agents to read."),
     "config": CommandRow("counsel.cli.config:config", "Show and change settings: get, set, list, edit."),
     "keys": CommandRow("counsel.cli.keys:keys", "Store, list and remove the keys of providers."),
-    "login": CommandRow("counsel.cli.login:login", "Join a team's server, or show whether it answers."),
-    "logout": CommandRow("counsel.cli.login:logout", "Leave the team; use this machine's own keys again."),
+    "login": CommandRow("counsel.cli.team.login:login", "Join a team's server, or show whether it answers."),
+    "logout": CommandRow(
+        "counsel.cli.team.login:logout", "Leave the team; use this machine's own keys again."
+    ),
     "doctor": CommandRow(
         "counsel.cli.doctor:doctor", "Check keys, providers, files and versions; suggest fixes."
     ),
     "skills": CommandRow("counsel.cli.skills:skills", "List, inspect and share the agents' skills."),
     "servers": CommandRow(
-        "counsel.cli.servers:servers", "Manage the agents' MCP servers: list, add, change, check, undo."
+        "counsel.cli.servers.commands:servers",
+        "Manage the agents' MCP servers: list, add, change, check, undo.",
     ),
     "demo": CommandRow(
         "counsel.cli.demo:demo", "Try counsel without a key, with a tiny model on this machine."
     ),
     "console": CommandRow("counsel.cli.console:console", "Open the console: counsel in your browser."),
     "serve": CommandRow("counsel.cli.serve:serve", "Serve MCP, the console and the model APIs over HTTP."),
-    "worker": CommandRow("counsel.cli.worker:worker", "Run a team's jobs, beside its servers."),
+    "worker": CommandRow("counsel.cli.team.worker:worker", "Run a team's jobs, beside its servers."),
     "daemon": CommandRow("counsel.cli.daemon:daemon", "Show or stop the daemon."),
     "database": CommandRow(
-        "counsel.cli.database:database", "Prepare a PostgreSQL database that several servers share."
+        "counsel.cli.team.database:database", "Prepare a PostgreSQL database that several servers share."
     ),
     "people": CommandRow(
-        "counsel.cli.people:people", "Manage the people of a team's server and their tokens."
+        "counsel.cli.team.people:people", "Manage the people of a team's server and their tokens."
     ),
     "ask-service": CommandRow(
         "counsel.cli.ask_service:ask_service",
@@ -260,7 +264,7 @@ def _fail_internally(error: BaseException, *, as_json: bool) -> None:
 
 
 def fail(error: CounselError, *, as_json: bool = False) -> None:
-    from counsel.cli.wording import in_cli_words
+    from counsel.cli.terminal.wording import in_cli_words
 
     if as_json:
         from counsel.cli import documents

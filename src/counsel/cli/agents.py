@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from counsel.cli import json_option, output, user
+from counsel.cli import json_option, user
+from counsel.cli.terminal import output
 from counsel.types import Json
 
 

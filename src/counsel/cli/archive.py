@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from counsel.cli import output, user
+from counsel.cli import user
+from counsel.cli.terminal import output
 
 if TYPE_CHECKING:
     from counsel.engine.history.archive import Archive

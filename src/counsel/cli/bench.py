@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel import amounts
-from counsel.cli import ask_options, connect, json_option, output, user
-from counsel.cli.confirm import confirm
-from counsel.cli.numbers import Number
-from counsel.cli.wording import in_cli_words
+from counsel.cli import connect, json_option, user
+from counsel.cli.questions import ask_options
+from counsel.cli.terminal import output
+from counsel.cli.terminal.confirm import confirm
+from counsel.cli.terminal.numbers import Number
+from counsel.cli.terminal.wording import in_cli_words
 from counsel.errors import BudgetExceeded, CounselError
 from counsel.text import counted
 

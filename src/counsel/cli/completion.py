@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from counsel.cli import COMPLETION_VARIABLE, cli, output
+from counsel.cli import COMPLETION_VARIABLE, cli
+from counsel.cli.terminal import output
 
 INSTALL = {
     "bash": 'eval "$(counsel completion bash)"                # in ~/.bashrc; needs bash 4.4 or newer',

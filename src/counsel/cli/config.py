@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from counsel import settings
-from counsel.cli import json_option, output
+from counsel.cli import json_option
+from counsel.cli.terminal import output
 from counsel.errors import ConfigInvalid, InvalidArgument
 from counsel.models import config_file
 from counsel.settings import Settings

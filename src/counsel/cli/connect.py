@@ -13,8 +13,8 @@ from typing import Self, TypeVar
 import click
 
 from counsel.caller import Caller
-from counsel.cli import closed_window
-from counsel.cli.stopped import Stopped
+from counsel.cli.terminal import closed_window
+from counsel.cli.terminal.stopped import Stopped
 from counsel.requests import Engine
 
 T = TypeVar("T")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counsel.cli import connect, json_option, output, user
+from counsel.cli import connect, json_option, user
+from counsel.cli.terminal import output
 
 if TYPE_CHECKING:
     from counsel.caller import Caller

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel import json_reader as read
-from counsel.cli import ListingGroup, archive, completers, ids, json_option, output, times, user
-from counsel.cli.confirm import confirm
+from counsel.cli import ListingGroup, archive, completers, ids, json_option, user
+from counsel.cli.terminal import output, times
+from counsel.cli.terminal.confirm import confirm
 from counsel.errors import InvalidArgument, NotFound
 from counsel.text import counted
 
@@ -108,7 +109,7 @@ def show(name: str, as_json: bool) -> None:
 @json_option
 def export(name: str, folder: str | None, as_json: bool) -> None:
     """Write a conversation to a folder named after it, here or in DIR."""
-    from counsel.cli.ask_options import export_roots
+    from counsel.cli.questions.ask_options import export_roots
 
     caller = user.caller(roots=export_roots({"export": folder}))
     name = ids.conversation(name, caller)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from counsel.cli import CommandRow, LazyGroup, json_option, output
+from counsel.cli import CommandRow, LazyGroup, json_option
+from counsel.cli.terminal import output
 
 if TYPE_CHECKING:
     from counsel.daemon.server import DaemonStatus

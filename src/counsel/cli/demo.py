@@ -12,7 +12,8 @@ from contextlib import suppress
 import click
 
 from counsel import Counsel, settings
-from counsel.cli import json_option, output
+from counsel.cli import json_option
+from counsel.cli.terminal import output
 from counsel.job_events import TextAdded
 from counsel.models import embedded
 from counsel.models.auto import Needs, candidates

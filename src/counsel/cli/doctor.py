@@ -10,7 +10,8 @@ import click
 
 from counsel import caller
 from counsel.caller import Caller
-from counsel.cli import json_option, output
+from counsel.cli import json_option
+from counsel.cli.terminal import output
 from counsel.doctor import checks
 from counsel.doctor.messages import Finding
 

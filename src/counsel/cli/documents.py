@@ -5,7 +5,7 @@ They also keep the keys of earlier releases that do not conflict (`job_id`, `con
 
 from __future__ import annotations
 
-from counsel.cli import wording
+from counsel.cli.terminal import wording
 from counsel.errors import CounselError
 from counsel.results import Accepted, AnswerMetadata, Cancellation, JobList, JobStatus, JobSummary, Result
 

@@ -17,7 +17,8 @@ import click
 
 from counsel import paths
 from counsel.caller import Caller
-from counsel.cli import completers, output, times
+from counsel.cli import completers
+from counsel.cli.terminal import output, times
 from counsel.engine.store import open_lookup
 from counsel.engine.store.records import Entry
 from counsel.errors import NotFound

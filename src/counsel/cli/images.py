@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from counsel.caller import Caller
-from counsel.cli import json_option, output, user
+from counsel.cli import json_option, user
+from counsel.cli.terminal import output
 from counsel.types import Image
 
 

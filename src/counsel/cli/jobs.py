@@ -11,22 +11,12 @@ import click
 
 from counsel import amounts
 from counsel.caller import Caller
-from counsel.cli import (
-    ask_options,
-    completers,
-    connect,
-    consensus_output,
-    documents,
-    ids,
-    json_option,
-    live_output,
-    output,
-    times,
-    user,
-)
-from counsel.cli.consensus import show
-from counsel.cli.consensus_board import watch
-from counsel.cli.stopped import Stopped
+from counsel.cli import completers, connect, documents, ids, json_option, user
+from counsel.cli.questions import ask_options, consensus_output
+from counsel.cli.questions.consensus import show
+from counsel.cli.questions.consensus_board import watch
+from counsel.cli.terminal import live_output, output, times
+from counsel.cli.terminal.stopped import Stopped
 from counsel.errors import CounselError
 from counsel.mcp import render
 from counsel.requests import SEVERAL, Engine
@@ -223,7 +213,7 @@ async def _follow(engine: Engine, job_id: str, *, stream: bool, as_json: bool) -
         return
     output.message(f"job {job.job_id}: {job.title or _models(job, brief=True)}")
     if job.tool == "review":
-        from counsel.cli import review  # few jobs are reviews
+        from counsel.cli.questions import review  # few jobs are reviews
 
         await review.watch(engine, job.job_id)
         review.show(await engine.wait(job.job_id))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counsel import settings
-from counsel.cli import json_option, output
+from counsel.cli import json_option
+from counsel.cli.terminal import output
 from counsel.settings import Settings
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel import settings
-from counsel.cli import json_option, models_output, output
-from counsel.cli.numbers import Number
+from counsel.cli import json_option, models_output
+from counsel.cli.terminal import output
+from counsel.cli.terminal.numbers import Number
 from counsel.errors import CounselError, InvalidArgument
 from counsel.models import listing, prices
 from counsel.models.catalog import Catalog, ModelRow

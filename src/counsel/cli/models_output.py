@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from counsel.cli import output
-from counsel.cli.tables import cells
+from counsel.cli.terminal import output
+from counsel.cli.terminal.tables import cells
 from counsel.models import prices
 from counsel.models.catalog import ModelRow
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from counsel.cli import output
-from counsel.cli.database_option import database_option, use_database
+from counsel.cli.team.database_option import database_option, use_database
+from counsel.cli.terminal import output
 from counsel.errors import ConfigInvalid, CounselError
 from counsel.requests import LocalEngine
 from counsel.settings import Settings, load

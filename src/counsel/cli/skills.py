@@ -12,9 +12,10 @@ import click
 
 from counsel.agents.definitions import WITH_SKILLS
 from counsel.agents.skill_format import SCOPES, Skill
-from counsel.cli import ListingGroup, completers, json_option, output
-from counsel.cli import name_lists as names
-from counsel.cli.confirm import confirm
+from counsel.cli import ListingGroup, completers, json_option
+from counsel.cli.terminal import name_lists as names
+from counsel.cli.terminal import output
+from counsel.cli.terminal.confirm import confirm
 from counsel.text import counted
 
 if TYPE_CHECKING:

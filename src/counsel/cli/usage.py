@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from counsel import amounts
-from counsel.cli import archive, json_option, output, user
+from counsel.cli import archive, json_option, user
+from counsel.cli.terminal import output
 from counsel.text import counted
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from counsel.caller import Caller, local_caller
-from counsel.cli import output
+from counsel.cli.terminal import output
 
 
 def caller(cwd: str | None = None, roots: tuple[Path, ...] = ()) -> Caller:

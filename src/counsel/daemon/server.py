@@ -93,7 +93,7 @@ async def _serve(files: DaemonFiles, ready: Callable[[], None], open_engine: Ope
 async def _import_ahead() -> None:
     """Import modules that make calls faster but are not needed at the start."""
     try:
-        await import_in_thread(("msgspec", "counsel.models.http1"))
+        await import_in_thread(("msgspec", "counsel.models.connections.http1"))
         strict_json.accelerate()
     except ImportError:
         log.exception("cannot import ahead: JSON is read and written by the standard library")

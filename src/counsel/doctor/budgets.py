@@ -13,8 +13,8 @@ from counsel.engine.history.documents import BudgetReport
 from counsel.engine.store import DATABASE, open_store
 from counsel.models.catalog import Catalog
 from counsel.paths import exists
-from counsel.setting_values import env_name
 from counsel.settings import Settings
+from counsel.settings.values import env_name
 
 _MIN_LEFT = 0.0001  # dollars; with less left, a budget is used up
 

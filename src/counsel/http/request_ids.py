@@ -10,9 +10,9 @@ import logging
 import time
 
 from counsel import request_context, tracing
-from counsel import span_names as names
 from counsel.http.auth import SIGNED_IN, App, Message, Receive, Scope, Send
 from counsel.request_context import RequestContext
+from counsel.tracing import span_names as names
 
 log = logging.getLogger("counsel.access")
 HEADER = b"x-request-id"

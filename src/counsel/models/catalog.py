@@ -18,11 +18,12 @@ from urllib.parse import urlsplit
 from counsel.agents.definitions import ASKABLE
 from counsel.errors import AgentUnavailable, ModelNotFound, ProviderUnavailable
 from counsel.lazy_dataclass import dataclass
-from counsel.models import catalog_rows, proxies
+from counsel.models import catalog_rows
 from counsel.models.catalog_rows import Rows, UserAlias, fold
+from counsel.models.connections import proxies
 from counsel.records import Record
-from counsel.setting_values import env_name
 from counsel.settings import Settings
+from counsel.settings.values import env_name
 from counsel.text import did_you_mean
 from counsel.types import Endpoint, Model, Provider
 

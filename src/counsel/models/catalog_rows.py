@@ -20,7 +20,7 @@ from counsel.agents.definitions import ASKABLE
 from counsel.lazy_dataclass import dataclass
 from counsel.models import families
 from counsel.models.families import Families
-from counsel.setting_files import line_numbers, salvage
+from counsel.settings.files import line_numbers, salvage
 from counsel.types import EFFORTS, Model, Provider
 
 Table: TypeAlias = Mapping[str, Any]

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counsel import paths, setting_values, settings
+from counsel import paths, settings
 from counsel.errors import ConfigInvalid, Conflict, InvalidArgument, NotFound
+from counsel.settings import values as setting_values
 from counsel.text import did_you_mean
 
 if TYPE_CHECKING:

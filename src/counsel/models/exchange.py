@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from counsel import strict_json
 from counsel.errors import CounselError, OutOfResources, TimedOut, UpstreamError
 from counsel.lazy_dataclass import replace
-from counsel.models import answer_limit, compression, http1, network_errors, prices, response_bodies
+from counsel.models import answer_limit, prices
+from counsel.models.connections import compression, http1, network_errors, response_bodies
+from counsel.models.connections.response_bodies import JsonAnswer
+from counsel.models.connections.sender import Response, Sender
+from counsel.models.connections.sse import EventParser, TooLarge
 from counsel.models.deadlines import Deadlines
 from counsel.models.optional_fields import RefusedFields
-from counsel.models.response_bodies import JsonAnswer
 from counsel.models.retries import Retryable
-from counsel.models.sender import Response, Sender
-from counsel.models.sse import EventParser, TooLarge
 from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error
 from counsel.models.wires import ALL_WIRES
 from counsel.text import TextBuffer

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counsel import keychain, paths
+from counsel import paths
 from counsel import settings as settings_
 from counsel.errors import AuthenticationFailed, CounselError, InvalidArgument, NotFound
 from counsel.models.catalog import Catalog, ProviderRow
-from counsel.setting_files import read_dotenv
-from counsel.settings import Settings
+from counsel.settings import Settings, keychain
+from counsel.settings.files import read_dotenv
 from counsel.types import Limits
 
 if TYPE_CHECKING:

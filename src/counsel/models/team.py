@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from counsel.errors import CounselError, UpstreamError
-from counsel.models import proxies
 from counsel.models.catalog_rows import Rows, fold
+from counsel.models.connections import proxies
 from counsel.settings import Settings
 from counsel.team_login import TeamLogin, read, write_models
 from counsel.types import Endpoint, Limits, Model, Network, Provider

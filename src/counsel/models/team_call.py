@@ -19,12 +19,13 @@ from dataclasses import replace
 from counsel import strict_json
 from counsel.errors import CounselError, UpstreamError
 from counsel.lazy_dataclass import dataclass
-from counsel.models import http1, response_bodies, retries
+from counsel.models import retries
+from counsel.models.connections import http1, response_bodies
+from counsel.models.connections.sender import Sender
 from counsel.models.deadlines import Deadlines
 from counsel.models.exchange import Exchange
 from counsel.models.optional_fields import RefusedFields
 from counsel.models.retries import Retryable
-from counsel.models.sender import Sender
 from counsel.models.transport import limited
 from counsel.models.wires import ALL_WIRES
 from counsel.types import (

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from counsel.errors import CounselError
 from counsel.lazy_dataclass import replace
-from counsel.models import http1, network_errors, response_bodies, retries
+from counsel.models import retries
+from counsel.models.connections import http1, network_errors, response_bodies
+from counsel.models.connections.sender import Sender
 from counsel.models.deadlines import Deadlines
 from counsel.models.exchange import Exchange
 from counsel.models.optional_fields import RefusedFields
 from counsel.models.paused_turns import resumed
 from counsel.models.retries import Retryable
-from counsel.models.sender import Sender
 from counsel.models.vendor_errors import as_error
 from counsel.models.wires import ALL_WIRES, WIRES
 from counsel.types import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from counsel.models import proxies
+from counsel.models.connections import proxies
 
 MOST_LINE = 8 * 1024 * 1024  # characters of one message on stdio
 MOST_BODY = 32 * 1024 * 1024  # bytes of one HTTP answer, which may be a stream of messages

@@ -17,7 +17,8 @@ import pytest
 from agents import rigs
 from counsel import settings
 from counsel.agents.definitions import AGENTS, workspace_of
-from counsel.cli import setup_plan, setup_verify
+from counsel.cli.setup import plan as setup_plan
+from counsel.cli.setup import verify as setup_verify
 from counsel.mcp import client_timeouts
 from counsel.servers import Server, Servers
 from fake import FakeProcess

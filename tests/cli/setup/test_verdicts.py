@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import setup_verify
+from counsel.cli.setup import verify as setup_verify
 
 
 @pytest.mark.parametrize(

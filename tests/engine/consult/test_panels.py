@@ -10,7 +10,7 @@ import click
 import pytest
 
 from counsel.caller import Caller
-from counsel.cli import consensus_members
+from counsel.cli.questions import consensus_members
 from counsel.engine.engine import Engine
 from counsel.errors import CounselError, InvalidArgument, ModelNotFound, NotFound
 from counsel.models.catalog import Catalog

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from counsel import request_context, strict_json, tracing
-from counsel import span_names as names
 from counsel.engine.consult.routes import Route
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.model import Reply
 from counsel.errors import CounselError
 from counsel.redaction import redact
 from counsel.tracing import Span, Value
+from counsel.tracing import span_names as names
 from counsel.types import Call
 
 

@@ -17,7 +17,7 @@ from counsel.errors import InvalidArgument, NotFound, RateLimited
 from counsel.lazy_dataclass import dataclass
 from counsel.models.catalog import Catalog
 from counsel.people import Person
-from counsel.setting_values import Period
+from counsel.settings.values import Period
 from counsel.text import counted
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from typing import Any
 
-from counsel import redaction, setting_values
+from counsel import redaction
 from counsel import settings as settings_
 from counsel.argument_schema import Checker
 from counsel.errors import InvalidArgument
@@ -14,6 +14,7 @@ from counsel.http.api.endpoint import ApiCall
 from counsel.models.catalog import Catalog
 from counsel.request_rules import RULES
 from counsel.settings import Settings
+from counsel.settings import values as setting_values
 
 _CHECKER = Checker(
     "settings",

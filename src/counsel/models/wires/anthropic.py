@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 
 from counsel.errors import UpstreamError
-from counsel.models import sse
+from counsel.models.connections import sse
 from counsel.models.vendor_errors import ErrorEvent, stated_status, stated_type
 from counsel.models.wires import anthropic_client, text_deltas
 from counsel.models.wires.call_settings import (

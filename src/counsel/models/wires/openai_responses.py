@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from counsel.errors import UpstreamError
-from counsel.models import sse
+from counsel.models.connections import sse
 from counsel.models.vendor_errors import ErrorEvent, stated_status
 from counsel.models.wires import text_deltas
 from counsel.models.wires.call_settings import (

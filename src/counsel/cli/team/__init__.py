@@ -1,0 +1,1 @@
+"""The commands of a team: its people, their sign-in, its database and workers."""

@@ -1,0 +1,1 @@
+"""What people see and type: tables, Markdown, live text, progress, questions."""

@@ -1,0 +1,1 @@
+"""HTTP to the vendors: connections, requests, responses, streams."""
