@@ -102,6 +102,25 @@ def test_codex_and_gemini_entries_are_read_in_their_own_units(tmp_path: Path) ->
     assert look("gemini", tmp_path, project) == Configured(5)
 
 
+def test_opencodes_limit_for_all_servers_counts_for_entries_without_one(tmp_path: Path) -> None:
+    project, user_file = tmp_path / "project", tmp_path / ".config/opencode/opencode.json"
+    entry: dict[str, object] = {"type": "local", "command": ["counsel", "stdio"]}
+    for_all: dict[str, object] = {"experimental": {"mcp_timeout": 90_000}}
+    write(user_file, {"mcp": {"counsel": entry}, **for_all})
+    assert look("opencode", tmp_path, project) == Configured(90)
+    write(project / "opencode.json", {"experimental": {"mcp_timeout": 5_000}})
+    assert look("opencode", tmp_path, project) == Configured(90, 5)
+    write(user_file, {"mcp": {"counsel": {**entry, "timeout": 7_000}}, **for_all})
+    assert look("opencode", tmp_path, project) == Configured(7)
+    for wrong in (
+        {"experimental": 3},
+        {"experimental": {"mcp_timeout": "5"}},
+        {"experimental": {"mcp_timeout": -1}},
+    ):
+        write(user_file, {"mcp": {"counsel": entry}, **wrong})
+        assert look("opencode", tmp_path, project) == Configured(None, 5)
+
+
 @pytest.mark.parametrize(
     "hostile",
     [

@@ -172,6 +172,20 @@ async def test_any_other_cancellation_stops_the_job(client: SessionClient, reaso
     assert client.engine.jobs["conv_1"].status == "cancelled"
 
 
+@pytest.mark.parametrize("then", ["AbortError: The operation was aborted.", None])
+async def test_the_first_reason_of_a_client_counts(client: SessionClient, then: str | None) -> None:
+    """OpenCode cancels twice when its time limit has passed; other clients disconnect at once (None)."""
+    await client.initialize()
+    slow = client.request("tools/call", {"name": "chat", "arguments": {"prompt": "hang"}})
+    await client.engine.started.wait()
+    reasons = ["McpError: MCP error -32001: Request timed out", *([then] if then else [])]
+    for reason in reasons:
+        client.notify("notifications/cancelled", {"requestId": slow, "reason": reason})
+    await client.lines.close("gone")
+    job = client.engine.jobs["conv_1"]
+    assert (job.status, job.background) == ("processing", True)
+
+
 async def test_a_client_that_gives_up_before_its_job_is_made_finds_it_later(client: SessionClient) -> None:
     await client.initialize(roots={})
     roots_request = await client.messages.get()  # for the roots, which the call waits for

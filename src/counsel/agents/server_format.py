@@ -164,6 +164,8 @@ class ServerFormat(Record):
     signs: Callable[[Workspace], Iterable[Path]] = lambda _workspace: ()
     # Whether a pasted entry has a form that only this client uses.
     is_own_entry: Callable[[Entry], bool] = lambda _entry: False
+    # The limit in seconds that a file sets for calls to all servers that have none of their own.
+    call_limit: Callable[[Document], float | None] = lambda _document: None
     # Whether it falls back to SSE if a server declared as streamable HTTP does not support that.
     tries_sse: Callable[[Entry], bool] = lambda _entry: False
 

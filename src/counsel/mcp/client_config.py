@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from counsel.agents import self_entry
-from counsel.agents.definitions import workspace_of
+from counsel.agents.definitions import Workspace, workspace_of
 from counsel.configfiles.write.safewrite import Reader
 from counsel.mcp import client_argv, client_timeouts
 from counsel.mcp.client_timeouts import Configured, Transport
-from counsel.servers.formats import FORMATS
+from counsel.servers.codex_layers import weakest_first
+from counsel.servers.formats import FORMATS, tables
 from counsel.servers.listing import ListedServer, listing
 
 log = logging.getLogger("counsel.mcp")
@@ -33,15 +34,32 @@ def configured(
         return Configured()
     try:
         from_argv = client_argv.limit(agent, front) if front else None
-        rows = listing(workspace_of(env, project), Reader(), (agent,)).servers
+        workspace, reader = workspace_of(env, project), Reader()
+        rows = listing(workspace, reader, (agent,)).servers
+        general = _of_all_servers(agent, workspace, reader)
     except Exception:  # a client's files are never a reason to refuse its call
         log.exception("cannot read the time limits in %s's files", agent)
         return Configured()
     ours = [row for row in rows if row.server.enabled and _is_ours(row, transport)]
+    if ours and all(row.server.timeout for row in ours):
+        general = Configured()
+    trusted = _timeouts(row for row in ours if row.scope not in _PROJECT and row.shadowed_by != "local")
+    of_project = _timeouts(row for row in ours if row.scope in _PROJECT)
     return Configured(
-        _smallest(_timeouts(row for row in ours if row.scope not in _PROJECT and row.shadowed_by != "local")),
-        _smallest([*_timeouts(row for row in ours if row.scope in _PROJECT), from_argv]),
+        _smallest([*trusted, general.trusted]), _smallest([*of_project, general.project, from_argv])
     )
+
+
+def _of_all_servers(agent: str, workspace: Workspace, reader: Reader) -> Configured:
+    """The limits for calls to all servers that have none of their own: of the user's files the strongest one's."""
+    fmt = FORMATS[agent]
+    places = weakest_first(fmt, [*tables(fmt, workspace), *fmt.others(workspace, reader)])
+    limits: dict[bool, list[float]] = {True: [], False: []}
+    for table in places:
+        document = reader.read_quietly(table.target)
+        if document is not None and (seconds := fmt.call_limit(document)):
+            limits[table.scope in _PROJECT].append(seconds)
+    return Configured(next(reversed(limits[False]), None), _smallest(limits[True]))
 
 
 def _is_ours(row: ListedServer, transport: Transport) -> bool:

@@ -60,7 +60,9 @@ CLIENTS: dict[str, Client] = {
     "cursor": Client(60, 60, _SDK),
     "Cline": Client(60, 60, _SDK),
     "Roo Code": Client(60, 60, _SDK),
-    "opencode": Client(60, 60, _SDK),
+    "opencode": Client(
+        60, 60, "the entry's `timeout`, else `experimental.mcp_timeout`, 60 s by default (measured)"
+    ),
     "mcp-inspector": Client(300, 300, "request timeout, 5 min (documented)"),
     "inspector-client": Client(300, 300, "request timeout, 5 min (documented)"),
 }

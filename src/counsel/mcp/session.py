@@ -278,7 +278,7 @@ class Session:
     def _cancelled(self, params: Mapping[str, object]) -> None:
         name: Any = params.get("requestId")
         active = self.active_requests.get(name) if is_id(name) else None
-        if active is not None:
+        if active is not None and not active.stopped:  # OpenCode reports its time limit, then that it aborted
             active.stopped = True
             # Codex gives no reason; once our answer is overdue, its time limit is the reason
             is_late = client_timeouts.is_timeout(params.get("reason")) or time.monotonic() >= active.due
@@ -290,7 +290,7 @@ class Session:
     def abandon(self, name: Id) -> None:
         """Stop waiting for this request, because its client has; its job continues."""
         active = self.active_requests.get(name)
-        if active is not None:
+        if active is not None and not active.stopped:
             active.stopped = True
             self._stop(active, "timed_out")
 
@@ -357,8 +357,9 @@ class Session:
             self._roots.cancel()
         tasks = [active.task for active in self.active_requests.values()]
         for active in list(self.active_requests.values()):
-            active.stopped = True
-            self._stop(active, why)
+            if active.abandoned or not active.stopped:  # else its client has said why
+                active.stopped = True
+                self._stop(active, "timed_out" if active.abandoned else why)
         for task in tasks:
             await _ended(task)
 

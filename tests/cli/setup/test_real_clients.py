@@ -325,6 +325,53 @@ def test_calls_that_gemini_makes_at_once_are_all_answered_before_its_limit(
     assert "Request timed out" not in last_request
 
 
+@pytest.fixture
+def opencode(tmp_path: Path, fake_process: FakeProcess) -> Iterator[RealAgents]:
+    rig = rigs.opencode(fake_process, tmp_path)  # type: ignore[arg-type]
+    env = {**rig.env, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{rig.env['PATH']}"}
+    real_agents = RealAgents(
+        {**env, "OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": fake_process.v1}, rig.project
+    )
+    yield real_agents
+    real_agents.counsel("daemon", "stop")
+
+
+def ask_slowly(
+    opencode: RealAgents, fake: FakeProcess, limits: Mapping[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """The job of a slow call that OpenCode makes, and what OpenCode tells its model about the call."""
+    opencode.counsel("setup", "--yes", "--no-check")
+    opencode.counsel("jobs")  # the daemon runs
+    config = Path(opencode.env["HOME"], ".config", "opencode", "opencode.json")
+    config.write_text(json.dumps({**json.loads(config.read_text()), **limits}))
+    calls = [{"name": "counsel_chat", "arguments": SLOW}]
+    fake.script(model="some-model", tool_calls=calls, text="I see.", times=None)
+    fake.script(model="gpt-5-mini", text="The slow answer.", gate="slow", times=None)
+    opencode.run("opencode", "run", "go")
+    (job,) = json.loads(opencode.counsel("jobs", "--json"))["jobs"]
+    requests = [call["body"]["messages"] for call in fake.calls if call["body"]["model"] == "some-model"]
+    return job, json.dumps(requests[-1][-1])
+
+
+def test_opencode_gets_the_job_before_the_limit_for_all_servers(
+    opencode: RealAgents, fake_process: FakeProcess
+) -> None:
+    job, told = ask_slowly(opencode, fake_process, {"experimental": {"mcp_timeout": 4_000}})
+    assert job["status"] == "processing"
+    assert "continues in the background" in told
+    assert job["id"] in told
+
+
+def test_a_job_continues_when_opencode_times_out(opencode: RealAgents, fake_process: FakeProcess) -> None:
+    """It cancels the call twice: for its time limit, then because it aborted."""
+    opencode.env["COUNSEL_CLIENT_LIMIT_SECONDS"] = "60"
+    job, told = ask_slowly(opencode, fake_process, {"experimental": {"mcp_timeout": 2_000}})
+    assert "Request timed out" in told
+    assert job["status"] == "processing"
+    fake_process.open_gate("slow")
+    assert "The slow answer." in opencode.counsel("jobs", job["id"], "--follow")
+
+
 # ── what a client gives to its model ─────────────────────────────────────────────────────────────────
 
 TELLER = """

@@ -8,7 +8,8 @@ Measured with 1.18.33 (`opencode mcp list`, `opencode debug config`):
 - `{"enabled": false}` alone is a valid part of a server;
 - `{env:NAME}` and `{file:path}` are replaced in the file's text before parsing: an unset variable is empty, one with a
   quote in it breaks the file. `${NAME}` is literal;
-- for a remote server it tries streamable HTTP first, then SSE.
+- for a remote server it tries streamable HTTP first, then SSE;
+- a call ends after the entry's `timeout`, else `experimental.mcp_timeout`, else the SDK's 60 s.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from counsel.agents.server_format import (
     translated,
     with_script,
 )
+from counsel.configfiles.document import Document
 from counsel.configfiles.write.safewrite import Reader, Target
 from counsel.paths import exists, up_to_root
 
@@ -236,6 +238,11 @@ def _stops_at(_workspace: Workspace, unread: Unread) -> bool:
     )
 
 
+def _call_limit(document: Document) -> float | None:
+    milliseconds = document.get(("experimental", "mcp_timeout"))
+    return milliseconds / 1000 if isinstance(milliseconds, int) and milliseconds > 0 else None
+
+
 FORMAT = ServerFormat(
     agent="opencode",
     read=read,
@@ -257,5 +264,6 @@ FORMAT = ServerFormat(
     },
     switches=switch_enabled,
     is_own_entry=lambda entry: "environment" in entry or isinstance(entry.get("command"), list),
+    call_limit=_call_limit,
     tries_sse=lambda _entry: True,
 )
