@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 
 from counsel import strict_json
 from counsel.errors import CounselError, OutOfResources, TimedOut, UpstreamError
@@ -17,7 +18,7 @@ from counsel.models.connections.sse import EventParser, TooLarge
 from counsel.models.deadlines import Deadlines
 from counsel.models.optional_fields import RefusedFields
 from counsel.models.retries import Retryable
-from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error
+from counsel.models.vendor_errors import ErrorEvent, ErrorReport, as_error, parse_error, stated_status
 from counsel.models.wires import ALL_WIRES
 from counsel.text import TextBuffer
 from counsel.types import (
@@ -178,9 +179,14 @@ class Exchange:
         return until
 
     def _with_estimate(self, events: list[Event]) -> list[Event]:
-        """The events; before the answer's end, an estimate of the usage if the vendor has reported none."""
-        estimate = self.usage_so_far() if self.ended and self._usage is None else None
+        """The events; before the answer's end, an estimate of the usage if the vendor has not reported it."""
+        estimate = self.usage_so_far() if self.ended and self._lacks_output() else None
         return [*events[:-1], UsageReport(estimate), *events[-1:]] if estimate else events
+
+    def _lacks_output(self) -> bool:
+        """Whether no usage was reported, or only that of the input: gateways may report it before the text alone."""
+        usage = self._usage
+        return usage is None or (usage.cost_usd is None and self._unreported > 4 * usage.output)
 
     def _with_notice(self, events: list[Event]) -> list[Event]:
         """The events, with a notice if the answer ends because its reservation does."""
@@ -210,8 +216,7 @@ class Exchange:
         for event in events:
             kind = type(event)
             if kind is UsageReport:
-                if event.usage.total:  # type: ignore[union-attr] # by its kind; some gateways report zeros
-                    self._usage, self._unreported = event.usage, 0  # type: ignore[union-attr]
+                self._report(event.usage)  # type: ignore[union-attr] # by its kind
                 continue
             self.passed_on = True
             if kind is Text or kind is Thinking or kind is ToolInput:
@@ -219,6 +224,13 @@ class Exchange:
                 self._unreported += 2 * answer_limit.size(delta) - len(delta)
                 if kind is Text:
                     self._text.append(delta)
+
+    def _report(self, usage: Usage) -> None:
+        """The vendor's counts. Those of an event that counts no new output say nothing about the text before it."""
+        if usage.output != (self._usage.output if self._usage else 0):
+            self._unreported = 0
+        if usage.total:  # some gateways report zeros
+            self._usage = usage
 
     def usage_so_far(self) -> Usage | None:
         """What this attempt has used: the newest report, and an estimate of the rest.
@@ -336,10 +348,20 @@ class Exchange:
         if isinstance(self._parser, JsonAnswer) and self._response and not isinstance(failure, TimedOut):
             return self._not_a_stream(self._response)
         if isinstance(failure, _Interrupted):
-            return self._interrupted(str(failure))
+            report = self._other_report()
+            return self._reported(report) if report else self._interrupted(str(failure))
         if isinstance(failure, CounselError):
             return failure
         return self._unreadable(str(failure) if isinstance(failure, TooLarge) else type(failure).__name__)
+
+    def _other_report(self) -> ErrorReport | None:
+        """The error of a server that sends no events: JSON or words, although its content type says events."""
+        text = self._parser.other if isinstance(self._parser, EventParser) and not self._began else ""
+        body: object = {"error": text}
+        with suppress(ValueError):
+            body = strict_json.loads(text)
+        report = parse_error(stated_status(body), body)
+        return report if report.message else None
 
     def _reported(self, report: ErrorReport) -> Exception:
         if report.status == 407 and (proxy := self._endpoint.network.proxy):

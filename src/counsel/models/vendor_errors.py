@@ -69,6 +69,8 @@ _BY_NAME: dict[str, Kind] = {
     "billing_error": "quota",
     "rate_limit_exceeded": "rate_limit",
     "rate_limit_error": "rate_limit",
+    "rate_limited": "rate_limit",  # Mistral
+    "too_many_requests": "rate_limit",  # Azure
     "RESOURCE_EXHAUSTED": "rate_limit",
     "context_length_exceeded": "context",
     "exceed_context_size_error": "context",

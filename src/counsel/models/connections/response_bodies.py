@@ -19,6 +19,9 @@ _MAX_LISTING_BYTES = 8 * 1024 * 1024  # OpenRouter's list of models has 0.6 MB
 _ERROR_SECONDS = 2.0  # for the rest of an error's body: the status alone says enough
 
 
+_ANSWERS = ("choices", "output", "content", "candidates")  # a gateway may add `"message": "success"`
+
+
 class JsonAnswer:
     """One JSON document in place of the requested stream: some proxies and compatible servers answer like this.
 
@@ -39,8 +42,9 @@ class JsonAnswer:
         """Raises `ErrorEvent` for an error that came with status 200, `ValueError` for anything that is not JSON."""
         text = self._data.decode("utf-8", "replace")
         body: object = strict_json.loads(text)
-        if not isinstance(body, str) and parse_error(200, body).message:
-            is_error = isinstance(body, list) or (isinstance(body, dict) and bool(body.get("error")))
+        is_error = isinstance(body, list) or (isinstance(body, dict) and bool(body.get("error")))
+        is_answer = isinstance(body, dict) and any(map(body.get, _ANSWERS)) and not is_error
+        if not isinstance(body, str) and not is_answer and parse_error(200, body).message:
             raise ErrorEvent(body, stated_status(body) or (None if is_error else 200))
         return [("", text)]
 

@@ -15,6 +15,10 @@ MAX_BYTES = 17 * 1024 * 1024  # of one event: some vendors repeat the whole answ
 _EVENTS = re.compile(r"(?:event: ([^\n]+)\n)?data: ([^\n]+)\n\n")
 
 
+_IGNORED = (":", "id:", "retry:")  # comments, and fields that only browsers need
+_MOST_OTHER = 4096  # characters: enough for an error
+
+
 class TooLarge(ValueError):
     """An event that is larger than the limit: one without an end must not fill the memory."""
 
@@ -22,7 +26,7 @@ class TooLarge(ValueError):
 class EventParser:
     """`feed` bytes as they arrive; returns `(event, data)` pairs as soon as they are complete."""
 
-    __slots__ = ("_after_cr", "_data", "_event", "_most", "_rest", "_size", "_started")
+    __slots__ = ("_after_cr", "_data", "_event", "_most", "_rest", "_size", "_started", "other")
 
     def __init__(self, most: int = MAX_BYTES) -> None:
         self._most = most
@@ -32,6 +36,7 @@ class EventParser:
         self._started = False
         self._event = ""
         self._data: list[str] = []
+        self.other = ""  # the first lines that are no part of an event
 
     def feed(self, chunk: bytes) -> list[tuple[str, str]]:
         if b"\r" in chunk or self._after_cr:
@@ -103,6 +108,8 @@ class EventParser:
             elif line == "data":
                 self._data.append("")
                 self._size += len(line)
+            elif len(self.other) < _MOST_OTHER and not line.startswith(_IGNORED):
+                self.other += f"{line[:_MOST_OTHER]}\n"
         return events
 
 

@@ -256,7 +256,11 @@ class ChatReader(text_deltas.OneByOne):
             raise ErrorEvent(chunk, stated_status(chunk), usage)
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices") or []
-        events = self._choice(choices[0]) if choices and choices[0] is not None else []
+        events = []
+        if choices and choices[0] is not None:
+            events = self._choice(choices[0])
+            if "usage" in choices[0] and not chunk.get("usage"):  # Moonshot
+                chunk = {**chunk, "usage": choices[0]["usage"]}
         if usage := self._new_usage(chunk):
             events.append(UsageReport(usage))
         for url in chunk.get("citations") or ():
@@ -382,10 +386,15 @@ class ChatReader(text_deltas.OneByOne):
             )
         index = self._own_indexes.setdefault(key, new)
         call = self._calls.get(index)
-        is_other = call is not None and function.get("name") and piece.get("id") not in {None, "", call["id"]}
-        if key is None or (is_other and _is_object(self._arguments[index].text())):
+        if key is None or (call is not None and self._is_other(call, index, piece, function.get("name"))):
             index = self._own_indexes[key] = new
         return index
+
+    def _is_other(self, call: Json, index: int, piece: Json, name: str | None) -> bool:
+        """Whether a piece with the index of this call begins another one: its id and name are new."""
+        if not name or piece.get("id") in {None, "", call["id"]}:
+            return False
+        return name != call["function"]["name"] or _is_object(self._arguments[index].text())
 
     def _input(self, index: int, call: Json, delta: str, *, first: bool) -> list[Event]:
         name = call["function"]["name"]

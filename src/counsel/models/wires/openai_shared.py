@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from counsel import strict_json
 from counsel.models.wires.call_settings import fits_strict_mode
+from counsel.models.wires.token_counts import details, dollars
 from counsel.types import Call, Endpoint, Exact, Json, VendorBlock
 
 
@@ -53,14 +54,12 @@ _TICKS = 10_000_000_000  # in a dollar (docs.x.ai, "Cost Tracking")
 
 
 def reported_cost(usage: Json) -> float | None:
-    """The cost that the vendor itself reports: X.AI and OpenRouter do."""
-    if isinstance(ticks := usage.get("cost_in_usd_ticks"), int):
+    """The cost that the vendor itself reports: X.AI, OpenRouter and Perplexity (as an object) do."""
+    if (ticks := dollars(usage.get("cost_in_usd_ticks"))) is not None:
         return ticks / _TICKS
-    cost = usage.get("cost")
-    if not isinstance(cost, int | float):
+    cost = dollars(details(usage, "cost").get("total_cost", usage.get("cost")))
+    if cost is None:
         return None
     # With the user's own key for the upstream vendor, `cost` is OpenRouter's fee alone.
-    upstream = (usage.get("cost_details") or {}).get("upstream_inference_cost")
-    if isinstance(upstream, int | float) and usage.get("is_byok", not cost):
-        return float(cost + upstream)
-    return float(cost)
+    upstream = dollars(details(usage, "cost_details").get("upstream_inference_cost"))
+    return cost + upstream if upstream is not None and usage.get("is_byok", not cost) else cost

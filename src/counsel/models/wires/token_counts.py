@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from counsel.types import Json
 
+_NUMBERS = (int, float, str)
 _MOST = 10**12  # no call has more; the store's integers end somewhere, too
 
 
@@ -12,10 +13,19 @@ def number(value: object) -> int:
     if type(value) is int and 0 <= value <= _MOST:
         return value
     try:
-        count = int(value) if isinstance(value, int | float | str) else 0
+        count = int(float(value) if isinstance(value, str) else value) if isinstance(value, _NUMBERS) else 0
     except (ValueError, OverflowError):
         return 0
     return min(max(count, 0), _MOST)
+
+
+def dollars(value: object) -> float | None:
+    """An amount of money; None for anything that is none."""
+    try:
+        amount = float(value) if isinstance(value, _NUMBERS) and not isinstance(value, bool) else -1.0
+    except (ValueError, OverflowError):
+        return None
+    return amount if 0 <= amount < _MOST else None
 
 
 def merged(earlier: Json, newer: object) -> Json:
