@@ -137,6 +137,18 @@ def test_claude_skips_types_that_it_does_not_know(kind: object, user: User) -> N
         ({**REMOTE, "headersHelper": 5}, "headersHelper"),
         ({**REMOTE, "oauth": 5}, "oauth"),
         ({**REMOTE, "tools": None}, "tools"),
+        ({**REMOTE, "oauth": {"clientId": None}}, "oauth.clientId"),
+        *(
+            ({**REMOTE, "oauth": {"callbackPort": port}}, "oauth.callbackPort")
+            for port in (0, -1, 1.5, "x", None)
+        ),
+        *(
+            ({**REMOTE, "oauth": {"authServerMetadataUrl": url}}, "oauth.authServerMetadataUrl")
+            for url in ("", "http://127.0.0.1", "HTTPS://a")
+        ),
+        ({**REMOTE, "oauth": {"scopes": ["a"]}}, "oauth.scopes"),
+        ({**REMOTE, "oauth": {"scopes": ""}}, "oauth.scopes"),
+        ({**REMOTE, "oauth": {"xaa": 1}}, "oauth.xaa"),
     ],
 )
 def test_claude_skips_wrong_values_of_fields_that_counsel_only_keeps(
@@ -153,6 +165,10 @@ def test_claude_skips_wrong_values_of_fields_that_counsel_only_keeps(
     [
         {**STARTED, "headers": {"A": 1}, "url": 5, "cwd": 5},
         {**STARTED, "oauth": 5, "headersHelper": 5},
+        {
+            **REMOTE,
+            "oauth": {"callbackPort": 80.0, "clientId": "", "clientSecret": 5, "scopes": "a b", "xaa": True},
+        },
         {**REMOTE, "env": {"A": 1}, "args": [1], "command": 5, "cwd": 5},
         {**REMOTE, "httpUrl": "http://127.0.0.1:8/"},
     ],
@@ -186,7 +202,21 @@ def test_a_name_that_the_client_does_not_load_is_off_and_can_be_renamed(
     assert reply["problems"] == []
 
 
+WRONG_IN_CODEX = [
+    'command = "c"\ndefault_tools_approval_mode = "never"\n',
+    'command = "c"\ntools = { a = 3 }\n',
+    'command = "c"\n[mcp_servers.x.tools.a]\napproval_mode = "Auto"\n',
+    'command = "c"\nname = 3\n',
+    'command = "c"\nauth = "oauth"\n',
+    'command = "c"\noauth_resource = "a"\n',
+    'url = "http://127.0.0.1:9/"\nauth = "none"\n',
+    'url = "http://127.0.0.1:9/"\nscopes = [1]\n',
+    'url = "http://127.0.0.1:9/"\noauth = { client_id = 3 }\n',
+    'url = "http://127.0.0.1:9/"\noauth = { callback_port = 70000 }\n',
+    'url = "http://127.0.0.1:9/"\noauth = { callback_port = 80.0 }\n',
+]
 STOPPING = [
+    *(("codex", f'[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\n{entry}') for entry in WRONG_IN_CODEX),
     ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\nargs = [1]\n'),
     ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\n'),
     ("codex", '[mcp_servers.y]\ncommand = "c"\n[mcp_servers.x]\ncommand = "c"\nscopes = "a"\n'),
@@ -206,7 +236,10 @@ STOPPING = [
             *({"type": "local", "command": ["c"], "timeout": limit} for limit in (None, 0, -1, 1.5, 1e300)),
             *(
                 {"type": "remote", "url": "http://127.0.0.1:9/", "oauth": value}
-                for value in (None, True, "x")
+                for value in (
+                    *(None, True, "x", {"clientId": None}, {"scope": 3}),
+                    *({"callbackPort": port} for port in (0, 1.5, "1", 65536)),
+                )
             ),
         )
     ),

@@ -287,6 +287,10 @@ def loaded(user: User, client: str) -> set[str]:
         ("claude", {"type": "sse-ide", "url": "http://127.0.0.1:9/"}),
         ("claude", {"command": "true", "headers": {"A": 1}, "url": 5, "cwd": []}),
         ("claude", {"command": "true", "alwaysLoad": "yes"}),
+        ("claude", {"type": "http", "url": "http://127.0.0.1:9/", "oauth": {"callbackPort": 0}}),
+        ("codex", {"command": "true", "default_tools_approval_mode": "never"}),
+        ("codex", {"url": "http://127.0.0.1:9/", "auth": "none"}),
+        ("opencode", {"type": "remote", "url": "http://127.0.0.1:9/", "oauth": {"clientId": 3}}),
     ],
 )
 def test_the_client_loads_what_the_list_says_is_on(

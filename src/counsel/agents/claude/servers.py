@@ -9,6 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from counsel.agents import references
 from counsel.agents.claude.folders import project_key, settings_files
 from counsel.agents.definitions import Workspace
+from counsel.agents.field_rules import (
+    FLAG,
+    HTTPS,
+    LIST,
+    SOME_TEXT,
+    TABLE,
+    TEXT,
+    first_violation,
+    whole_number,
+)
 from counsel.agents.json_server_format import read_entry, with_headers, write_entry
 from counsel.agents.server_format import (
     ANY_NAME,
@@ -29,19 +39,22 @@ from counsel.paths import exists
 
 _OWN = {"timeout": "timeout"}
 _KINDS = ("stdio", "http", "streamable-http", "sse", "ws")  # Claude Code skips all others
-_UNREAD_FIELDS: dict[str, tuple[type, str]] = {  # fields that counsel does not read
-    "alwaysLoad": (bool, "true or false"),
-    "bareElicitationCapability": (bool, "true or false"),
-}
-_UNREAD_REMOTE_FIELDS: dict[str, tuple[type, str]] = {
-    "headersHelper": (str, "a string"),
-    "oauth": (Mapping, "an object"),
-    "tools": (list, "a list"),
-}
 _STDIO_KEYS = ("command", "args", "env", "cwd")
 _REMOTE_KEYS = ("url", "headers", "cwd")
 _UNKNOWN_URLS = ("httpUrl", "serverUrl")
 _LARGEST = 2**53 - 1  # JavaScript's largest whole number
+_RULES = {"alwaysLoad": FLAG, "bareElicitationCapability": FLAG}
+_REMOTE_RULES = {
+    **_RULES,
+    "headersHelper": TEXT,
+    "tools": LIST,
+    "oauth": TABLE,
+    "oauth.clientId": TEXT,
+    "oauth.callbackPort": whole_number(1, _LARGEST),
+    "oauth.authServerMetadataUrl": HTTPS,
+    "oauth.scopes": SOME_TEXT,
+    "oauth.xaa": FLAG,
+}
 # What the client writes around the first setting of a project (golden/claude/stdio-local).
 _PROJECT: dict[str, object] = {
     "allowedTools": [],
@@ -90,11 +103,8 @@ def _refuse_skipped(kind: str, entry: Entry) -> None:
     for name, value in values.items() if isinstance(values, Mapping) else ():
         if not isinstance(value, str):
             raise Unreadable(f"Claude Code skips it: {key}.{name} is not a string")
-    for key, (type_, words) in (
-        _UNREAD_FIELDS if kind == "stdio" else _UNREAD_FIELDS | _UNREAD_REMOTE_FIELDS
-    ).items():
-        if key in entry and not isinstance(entry[key], type_):
-            raise Unreadable(f"Claude Code skips it: {key} is not {words}")
+    if violation := first_violation(entry, _RULES if kind == "stdio" else _REMOTE_RULES):
+        raise Unreadable("Claude Code skips it: {} is not {}".format(*violation))
 
 
 def _own_fields(kind: str, entry: Entry) -> Entry:

@@ -14,6 +14,7 @@ from typing import Any
 
 from counsel.agents import references, trust
 from counsel.agents.definitions import Scope, Workspace
+from counsel.agents.field_rules import TABLE, TEXT, TEXTS, first_violation, integer, one_of
 from counsel.agents.references import Untranslatable
 from counsel.agents.server_format import (
     Entry,
@@ -54,16 +55,34 @@ _KNOWN = frozenset(
         "disabled_tools",
     ]
 )
-_UNREAD_FIELDS: dict[str, tuple[type, str]] = {  # fields that counsel does not read
-    "startup_timeout_ms": (int, "a whole number"),
-    "scopes": (list, "a list"),
-    "oauth": (Mapping, "a table"),
-    "oauth_resource": (str, "a string"),
-    "tools": (Mapping, "a table"),
-    "environment_id": (str, "a string"),
+_APPROVAL = one_of("auto", "prompt", "writes", "approve")
+_RULES = {  # measured, 0.166
+    "startup_timeout_ms": integer(0, 2**64),
+    "name": TEXT,
+    "scopes": TEXTS,
+    "auth": one_of("oauth", "chatgpt", "ema_auth"),
+    "oauth": TABLE,
+    "oauth.client_id": TEXT,
+    "oauth.client_secret": TEXT,
+    "oauth.callback_url": TEXT,
+    "oauth.callback_port": integer(0, 2**16 - 1),
+    "oauth_resource": TEXT,
+    "environment_id": TEXT,
+    "default_tools_approval_mode": _APPROVAL,
+    "tools": TABLE,
+    "tools.*": TABLE,
+    "tools.*.approval_mode": _APPROVAL,
 }
 _WITH_COMMAND = ("args", "env", "env_vars", "cwd", "bearer_token")
-_WITH_URL = ("http_headers", "env_http_headers", "bearer_token_env_var", "bearer_token", "oauth")
+_WITH_URL = (
+    "http_headers",
+    "env_http_headers",
+    "bearer_token_env_var",
+    "bearer_token",
+    "auth",
+    "oauth",
+    "oauth_resource",
+)
 _LONGEST = 2**64  # seconds
 
 
@@ -112,13 +131,8 @@ def _refuse_what_breaks_codex(entry: Entry) -> None:
     for key in ("tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms"):
         if not 0 <= (number(entry.get(key), key) or 0) < _LONGEST:
             raise Unreadable(f"a `{key}` that is negative or infinite breaks every codex command")
-    _refuse_wrong_types(entry)
-
-
-def _refuse_wrong_types(entry: Entry) -> None:
-    for key, (type_, words) in _UNREAD_FIELDS.items():
-        if key in entry and (isinstance(entry[key], bool) or not isinstance(entry[key], type_)):
-            raise Unreadable(f"a `{key}` that is not {words} breaks every codex command")
+    if violation := first_violation(entry, _RULES):
+        raise Unreadable("a `{}` that is not {} breaks every codex command".format(*violation))
 
 
 def _table(entry: Entry, key: str) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from counsel.agents import references
 from counsel.agents.definitions import Scope, Workspace
+from counsel.agents.field_rules import TEXT, first_violation, whole_number
 from counsel.agents.json_server_format import with_token
 from counsel.agents.references import REFERENCE, Syntax, Untranslatable
 from counsel.agents.server_format import (
@@ -46,6 +47,10 @@ _OWN_REFERENCE = re.compile(r"\{(env|file):([^}]+)\}")
 _NAMES = ("opencode.jsonc", "opencode.json")  # the stronger first
 _KEYS = ("mcp",)
 _LARGEST = 2**53 - 1  # JavaScript's largest whole number
+_OAUTH = {
+    **dict.fromkeys(("clientId", "clientSecret", "scope", "redirectUri"), TEXT),
+    "callbackPort": whole_number(1, 2**16 - 1),
+}
 _KNOWN = frozenset({"type", "command", "environment", "cwd", "enabled", "url", "headers", "timeout"})
 
 
@@ -98,6 +103,9 @@ def _refuse_wrong(entry: Entry, milliseconds: float | None) -> None:
     oauth = entry.get("oauth", False)
     if entry["type"] == "remote" and oauth is not False and not isinstance(oauth, Mapping):
         raise Unreadable("OpenCode refuses an oauth that is neither an object nor false")
+    is_remote = entry["type"] == "remote" and isinstance(oauth, Mapping)
+    if is_remote and (violation := first_violation(oauth, _OAUTH)):
+        raise Unreadable("OpenCode refuses an oauth whose {} is not {}".format(*violation))
 
 
 def _is_null(entry: Entry, key: str) -> bool:
