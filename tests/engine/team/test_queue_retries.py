@@ -7,7 +7,9 @@ from typing import Any
 
 import procrastinate
 import pytest
+from procrastinate.jobs import Job, Status
 
+from counsel.engine.team.queue.manager import FencedJobManager
 from counsel.engine.team.queue.queue import Later, _Retry
 
 
@@ -45,3 +47,25 @@ def test_failures_are_retried_at_growing_intervals_or_at_the_requested_time(
 
 def test_a_retry_says_when() -> None:
     assert str(Later(1.5)) == "again in 1.5 s"
+
+
+@pytest.mark.parametrize("ends", ["finished", "retried"])
+async def test_a_row_that_was_never_run_leaves_its_place(ends: str) -> None:
+    """A worker that is stopped, or does not know the task, gives back what it has taken."""
+
+    class Queue:
+        async def finish(self, row: object) -> None: ...
+
+        async def retry(self, row: object, seconds: float) -> None: ...
+
+        async def fetch(self, names: object) -> dict[str, object]:
+            row = {"id": 7, "task_name": "t", "args": {"job": "job_1"}, "attempts": 0, "worker_id": 1}
+            rest = dict.fromkeys(("lock", "queueing_lock", "scheduled_at"))
+            return {**row, **rest, "priority": 0, "status": "doing", "queue_name": "q"}
+
+    manager = FencedJobManager(Queue(), lambda: ["q"], lambda: True)  # type: ignore[arg-type]
+    row = await manager.fetch_job(None, 1)
+    assert isinstance(row, Job)
+    assert manager.starting == {"job_1"}
+    await (manager.finish_job(row, Status.FAILED, False) if ends == "finished" else manager.retry_job(row))
+    assert (manager.starting, manager.active) == (set(), {})

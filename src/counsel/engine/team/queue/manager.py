@@ -65,7 +65,7 @@ class FencedJobManager(manager.JobManager):
             await self._write_until_done(lambda: self._queue.finish(row))
         else:  # an unknown task, or a worker that was stopped: another worker may do it
             await self._write_until_done(lambda: self._queue.retry(row, 10.0))
-        self.active.pop(row.id, None)
+        self._forget(job)
 
     async def retry_job(
         self,
@@ -79,7 +79,12 @@ class FencedJobManager(manager.JobManager):
         now = dt.datetime.now(dt.UTC)
         seconds = max(0.0, (retry_at - now).total_seconds()) if retry_at else 0.0
         await self._write_until_done(lambda: self._queue.retry(row, seconds))
-        self.active.pop(row.id, None)
+        self._forget(job)
+
+    def _forget(self, job: jobs.Job) -> None:
+        """The row is no longer ours. Its job may never have started: the worker was stopped before."""
+        self.active.pop(job.id or 0, None)
+        self.starting.discard(str(job.task_kwargs.get("job")))
 
     async def _write_until_done(self, write: Callable[[], Awaitable[None]]) -> None:
         """Retry until the write succeeds, as a row that a living worker holds is never given to another."""
