@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeAlias, TypedDict
 
+from counsel import strict_json
 from counsel.errors import InvalidArgument
 
 _Problems: TypeAlias = Iterator[str]
@@ -115,9 +117,12 @@ def is_blank(value: object) -> bool:
 
 
 def without_blanks(schema: Schema, value: object) -> Any:
-    """The value without blank entries and blank optional fields, with `2.0` as a whole number and text as a scalar."""
+    """The value without blank entries and blank optional fields, with `2.0` as a whole number and text as what it
+    stands for."""
     if (kind := schema.get("type")) in _SCALARS:
         return _scalar(value, kind)
+    if kind == "array" and isinstance(value, str):
+        value = _list(value)
     if isinstance(value, dict) and (fields := _object(schema)):
         required = fields.get("required", ())
         return {name: item for name, item in value.items() if name in required or not is_blank(item)}
@@ -141,6 +146,14 @@ def _scalar(value: object, kind: str | None) -> object:
             return value
         value = number if math.isfinite(number) else value
     return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
+
+
+def _list(text: str) -> object:
+    """The list in `'["a.py"]'`: some clients send lists as JSON in a string."""
+    if text.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return strict_json.loads(text)
+    return text
 
 
 def _object(schema: Schema) -> Schema | None:

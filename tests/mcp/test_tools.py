@@ -71,6 +71,9 @@ BAD: list[tuple[str, Any, str]] = [
         "must be one of minimal, low, medium, high, max, not huge",
     ),
     ("chat", {"prompt": "p", "files": "a"}, "files must be a list, not a string"),
+    ("chat", {"prompt": "p", "files": "[a]"}, "files must be a list, not a string"),
+    ("chat", {"prompt": "p", "files": "[" * 100_000}, "files must be a list, not a string"),
+    ("chat", {"prompt": "p", "files": "[1]"}, "files[0] must be a string, not a number"),
     ("chat", {"prompt": "p", "files": ["a", 1]}, "files[1] must be a string, not a number"),
     ("chat", {"prompt": "p", "async": "yes"}, "async must be true or false, not a string"),
     ("chat", {"prompt": "p", "temperature": "warm"}, "temperature must be a number, not a string"),
@@ -151,6 +154,16 @@ def test_a_whole_number_may_be_written_as_text() -> None:
     values = {"prompt": "p", "models": ["a"], "rounds": "2"}
     rounds = argument_schema.check("consensus", consensus.TOOL.schema, values)["rounds"]
     assert (rounds, type(rounds)) == (2, int)
+
+
+def test_a_list_may_be_written_as_json_in_text() -> None:
+    values = {"prompt": "p", "files": ' ["a.py", "", "b.py"]', "images": "[]"}
+    checked_arguments = argument_schema.check("chat", chat.TOOL.schema, values)
+    assert checked_arguments == {"prompt": "p", "files": ["a.py", "b.py"], "images": []}
+    members = [{"model": "a", "role": ""}, "b"]
+    values = {"prompt": "p", "models": json.dumps(members)}
+    models = argument_schema.check("consensus", consensus.TOOL.schema, values)["models"]
+    assert models == [{"model": "a"}, "b"]
 
 
 def test_blank_entries_of_a_list_were_not_given() -> None:
