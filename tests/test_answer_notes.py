@@ -100,3 +100,12 @@ def test_a_shortage_is_looked_for_in_few_causes_and_without_end() -> None:
     cause = resource_errors.cause(busy, starting=True)
     assert cause is not None
     assert cause[0] == "no more processes can be started"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"), [("stop", None), ("length", "output limit"), ("other", "may be incomplete")]
+)
+def test_an_answer_that_may_not_be_whole_says_so(reason: str, words: str | None) -> None:
+    notes = list(answer_notes.notes(chat(finish_reason=reason), was_live=False))
+    assert [words in note for note in notes if words] == ([True] if words else [])
+    assert len(notes) == (1 if words else 0)

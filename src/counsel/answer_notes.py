@@ -7,6 +7,11 @@ from collections.abc import Callable, Mapping
 from counsel import amounts
 from counsel.results import Accepted, AnswerMetadata, Result, Totals
 
+_INCOMPLETE = {
+    "length": "Note: the answer was cut off at the model's output limit.",
+    "other": "Note: the answer may be incomplete: the provider ended it without saying that it is complete.",
+}
+
 
 def footer(result: Result | Accepted, continue_with: str, name: Callable[[str], str] = str) -> str:
     """One line: who answered, tokens, cost, time, and how to continue. `name` writes the conversation's id."""
@@ -39,8 +44,8 @@ def notes(result: Result, *, was_live: bool, names: Mapping[str, str] | None = N
     answer = metadata if isinstance(metadata, AnswerMetadata) else None
     lines = _answer_notes(answer, was_live=was_live) if answer else []
     lines += [f"Note: {warning}" for warning in metadata.warnings]
-    if answer and answer.finish_reason == "length":
-        lines.append("Note: the answer was cut off at the model's output limit.")
+    if answer and answer.finish_reason in _INCOMPLETE:
+        lines.append(_INCOMPLETE[answer.finish_reason])
     if result.export:
         lines.append(f"Exported to {result.export}")
     if answer and answer.settings_left_out:

@@ -222,6 +222,12 @@ _REASONS: dict[str, FinishReason] = {
         ("error", "abort", "insufficient_system_resource", "network_error"), "broken"
     ),  # OpenRouter, vLLM, DeepSeek, Zhipu
     **dict.fromkeys(("eos_token", "stop_sequence"), "stop"),  # Hugging Face's TGI
+    **dict.fromkeys(
+        ("end_turn", "complete", "completed"), "stop"
+    ),  # Anthropic's and Cohere's, through gateways
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    **dict.fromkeys(("refusal", "guardrail_intervened", "content_filtered"), "filtered"),  # and Bedrock's
 }
 
 
