@@ -50,6 +50,8 @@ DIFFERENCES = {
     "openai_chat-call_without_arguments": "parallel calls with the same index are several calls",
     "openai_chat-words_without_events": "words instead of events are an error",
     "openai_chat-error_without_events": "an error instead of events is one",
+    "openai_chat-error_in_choice": "an error in the choice is one",
+    "openai_chat-minimax_balance": "an error of MiniMax is one",
     "openai_chat-refusal_as_reason": "a vendor's own reason is OpenAI's",
     "openai_chat-guardrail": "a vendor's own reason is OpenAI's",
     "openai_chat-end_turn": "a vendor's own reason is OpenAI's",

@@ -237,3 +237,20 @@ def test_only_what_may_pass_is_tried_again() -> None:
     )
     retryable = [kind for kind in kinds if ErrorReport(kind, "").retryable]  # type: ignore[arg-type]
     assert retryable == ["rate_limit", "overloaded", "server"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"code": 1113, "msg": "the words"},
+        {"base_resp": {"status_code": 1000, "status_msg": "the words"}},
+        {"error_code": 17, "error_msg": "the words"},
+        {"errMsg": "the words"},
+        {"errorCode": "x", "errorMessage": "the words"},
+        {"__type": "ValidationException", "Message": "the words"},
+        {"type": "about:blank", "title": "the words", "status": 400},
+        {"error": "invalid_token", "error_description": "the words"},
+    ],
+)
+def test_words_are_found_wherever_a_server_writes_them(body: dict[str, Any]) -> None:
+    assert parse_error(400, body).message == "the words"

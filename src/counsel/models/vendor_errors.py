@@ -102,7 +102,7 @@ _MESSAGES: tuple[tuple[str, Kind], ...] = (
     (r"flagged as potentially violating|violates? (?:our |the )?usage (?:guidelines|polic)|input was flagged", "filtered"),
     (r"credit balance is too low|exceeded your current quota|insufficient (?:balance|credits)", "quota"),
     (r"reached your specified api usage limits|used all available credits|monthly spending limit", "quota"),
-    (r"api key not valid|incorrect api key|invalid api key|no auth credentials", "auth"),
+    (r"login fail: |api key not valid|incorrect api key|invalid api key|no auth credentials", "auth"),
     (r"is not a valid model|model not found|invalid model|does not exist or you do not have access", "not_found"),
     (r"overloaded", "overloaded"),
 )  # fmt: skip
@@ -237,7 +237,9 @@ def _error_object(body: object) -> object:
     first."""
     if isinstance(body, list) and body and isinstance(body[0], dict):
         body = body[0]
-    inner = (body.get("error") or body.get("errors") or body) if isinstance(body, dict) else body
+    inner: object = body
+    if isinstance(body, dict):
+        inner = next(filter(None, map(body.get, ("error", "errors", "base_resp"))), body)
     return inner[0] if isinstance(inner, list) and inner and isinstance(inner[0], dict) else inner
 
 
@@ -255,19 +257,24 @@ def _words(value: object, depth: int = 4) -> str:
     return ""
 
 
+# Where servers write their words, apart from `message` and `detail`: MiniMax, Baidu, Alibaba, AWS, problem+json.
+_TEXT_FIELDS = ("error", "msg", "status_msg", "error_msg", "errMsg", "errorMessage", "Message", "title")
+
+
 def _names_and_message(body: object) -> tuple[list[str], str, list[dict[str, object]]]:
     """Names, message and details, in the formats of OpenAI, Anthropic, Google, xAI, Mistral and OpenRouter."""
     inner = _error_object(body)
     if not isinstance(inner, dict):
         outer = body if isinstance(body, dict) else {}
-        return [str(outer.get("code", ""))], _words(inner) or _words(outer.get("message")), []
+        text = _words(outer.get("error_description")) or _words(inner) or _words(outer.get("message"))
+        return [str(outer.get("code", ""))], text, []
     outer = body if isinstance(body, dict) else inner
     upstream, upstream_details = _upstream(inner)
     details = [*_dicts(inner.get("details")), *upstream_details]
     reasons = [detail.get("reason") for detail in details]
     names = [*reasons, inner.get("code"), inner.get("type"), inner.get("status")]
-    message = _words(inner.get("message")) or _words(inner.get("detail")) or _words(outer.get("detail"))
-    message = message or _words(inner.get("error"))
+    texts = (inner.get("message"), inner.get("detail"), outer.get("detail"), *map(inner.get, _TEXT_FIELDS))
+    message = next(filter(None, map(_words, texts)), "")
     return [str(name) for name in names if name], f"{message}{upstream and f' ({upstream})'}", details
 
 

@@ -263,7 +263,11 @@ class ChatReader(text_deltas.OneByOne):
         self._model = chunk.get("model") or self._model
         choices = chunk.get("choices") or []
         events = []
+        if not choices and details(chunk, "base_resp").get("status_code"):  # MiniMax
+            raise ErrorEvent(chunk, usage=self._new_usage(chunk))
         if choices and choices[0] is not None:
+            if error := choices[0].get("error"):  # OpenRouter
+                raise ErrorEvent({"error": error}, stated_status({"error": error}), self._new_usage(chunk))
             events = self._choice(choices[0])
             if "usage" in choices[0] and not chunk.get("usage"):  # Moonshot
                 chunk = {**chunk, "usage": choices[0]["usage"]}
