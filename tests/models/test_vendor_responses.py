@@ -26,6 +26,7 @@ from counsel.types import (
     Turn,
     Usage,
     UsageReport,
+    Withdrawn,
 )
 from fake import FakeAPI
 from models.vendor_responses import EXPECTED, FOLDER, SHAPES, Shape
@@ -61,6 +62,8 @@ async def read(
         async for event in transport.stream(call, to.model, to.endpoint):
             if isinstance(event, Text):
                 answer["text"] += event.delta
+            elif isinstance(event, Withdrawn):
+                answer["text"] = answer["text"].removesuffix(event.text)
             elif isinstance(event, Thinking):
                 answer["thinking"] += event.delta
             elif isinstance(event, Notice) and event.kind == "source":

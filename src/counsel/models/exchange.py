@@ -34,6 +34,7 @@ from counsel.types import (
     ToolInput,
     Usage,
     UsageReport,
+    Withdrawn,
 )
 
 _MANY = 3  # deltas that are parsed together
@@ -224,6 +225,9 @@ class Exchange:
                 self._unreported += 2 * answer_limit.size(delta) - len(delta)
                 if kind is Text:
                     self._text.append(delta)
+            elif kind is Withdrawn:  # its text follows again
+                again: str = event.text  # type: ignore[union-attr]
+                self._unreported -= 2 * answer_limit.size(again) - len(again)
 
     def _report(self, usage: Usage) -> None:
         """The vendor's counts. Those of an event that counts no new output say nothing about the text before it."""
@@ -238,7 +242,7 @@ class Exchange:
         Vendors bill a stream that breaks off, and most of them report usage only in the last event.
         """
         usage = self._usage or (Usage(input=self._request_tokens, estimated=True) if self._began else Usage())
-        if self._unreported:
+        if self._unreported > 0:
             usage = replace(
                 usage, output=usage.output - (-self._unreported // 4), estimated=True, cost_usd=None
             )

@@ -11,7 +11,7 @@ from counsel import strict_json
 from counsel.errors import UpstreamError
 from counsel.models.connections import sse
 from counsel.models.vendor_errors import ErrorEvent, stated_status
-from counsel.models.wires import text_deltas
+from counsel.models.wires import text_deltas, think_tags
 from counsel.models.wires.call_settings import (
     SentSettings,
     joined,
@@ -45,6 +45,7 @@ from counsel.types import (
     Model,
     Notice,
     Prepared,
+    Text,
     Thinking,
     Thought,
     ToolCall,
@@ -54,6 +55,7 @@ from counsel.types import (
     Turn,
     Usage,
     UsageReport,
+    Withdrawn,
 )
 
 WIRE = "openai_chat"
@@ -296,7 +298,23 @@ class ChatReader(text_deltas.OneByOne):
         if self._refusal:
             reason = "filtered"
         finished = Finished(reason, self._model, self._native(), vendor=self._vendor())
-        return [*self._new_thought(), *self._tags.end(), *(ToolUse(call) for call in calls), finished]
+        rest = [*self._tags.end(), *self._without_lone_end()]
+        if rest and self._counts:
+            rest.append(UsageReport(_usage(self._counts)))  # again: it counts this text, too
+        return [*self._new_thought(), *rest, *(ToolUse(call) for call in calls), finished]
+
+    def _without_lone_end(self) -> list[Event]:
+        """Only now is it known that the text began with thinking. A client of the vendor's own API gets all of it."""
+        text = "".join(self._text)
+        parts = None if self._streams_tools else think_tags.lone_end(text)
+        if parts is None:
+            return []
+        thinking, answer = parts
+        events: list[Event] = [
+            Withdrawn(text, "What it wrote before </think> was its reasoning."),
+            Thinking(thinking),
+        ]
+        return [*events, Text(answer)] if answer else events
 
     def _new_thought(self) -> list[Event]:
         """The reasoning so far, unless it was passed on before."""

@@ -1,15 +1,31 @@
 """`<think>…</think>` at the beginning of an answer is thinking: R1 and Qwen3 behind Groq, Hugging Face, Ollama, vLLM.
 
-Later tags are text. A tag may be split between any two pieces.
+Later tags are text. A tag may be split between any two pieces. Some servers write `<think>` into the prompt, so that
+only `</think>` arrives, on a line of its own (deepseek-ai/DeepSeek-R1 issue 506, vllm issue 13125): see `lone_end`.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from counsel.types import Event, Text, Thinking
 
 _OPEN, _CLOSE = "<think>", "</think>"
+
+
+_LONE_CLOSE = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE)
+
+
+def lone_end(text: str) -> tuple[str, str] | None:
+    """The thinking and the answer, if the thinking has no beginning. None if the text has no such tag, or quotes it."""
+    match = _LONE_CLOSE.search(text) if _CLOSE in text else None
+    if match is None:
+        return None
+    thinking = text[: match.start()]
+    if _OPEN in thinking or thinking.count("```") % 2:
+        return None
+    return thinking, text[match.end() :].lstrip()
 
 
 class ThinkTags:
