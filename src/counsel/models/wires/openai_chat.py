@@ -310,11 +310,9 @@ class ChatReader(text_deltas.OneByOne):
         if parts is None:
             return []
         thinking, answer = parts
-        events: list[Event] = [
-            Withdrawn(text, "What it wrote before </think> was its reasoning."),
-            Thinking(thinking),
-        ]
-        return [*events, Text(answer)] if answer else events
+        withdrawn = Withdrawn(text, "What it wrote before </think> was its reasoning.")
+        pieces: list[Text | Thinking] = [Thinking(thinking), Text(answer)]
+        return [withdrawn, *(piece for piece in pieces if piece.delta)]
 
     def _new_thought(self) -> list[Event]:
         """The reasoning so far, unless it was passed on before."""

@@ -14,7 +14,7 @@ from counsel.types import Event, Text, Thinking
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
-_LONE_CLOSE = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE)
+_LONE_CLOSE = re.compile(r"^[ \t]*</think>[ \t\r]*$", re.MULTILINE)
 
 
 def lone_end(text: str) -> tuple[str, str] | None:
