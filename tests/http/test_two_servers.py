@@ -138,6 +138,43 @@ async def test_a_call_is_cancelled_through_the_other_server(
     assert (await asyncio.wait_for(asking, 60))["structuredContent"]["code"] == "CANCELLED"
 
 
+@pytest.mark.parametrize("pause", [False, True], ids=["at_once", "one_after_the_other"])
+async def test_the_first_of_two_cancellations_through_the_other_server_counts(
+    mcp: Http, proxy: RoundRobin, fake_api: FakeAPI, url: str, pause: bool
+) -> None:
+    """OpenCode reports its time limit, then that it aborted."""
+    await mcp.initialize()
+    fake_api.script(text="long", gate="long", gate_after=1)
+    asking = asyncio.ensure_future(mcp.call("chat", prompt="wait", model="gpt-5"))
+    await fake_api.wait_for(state="answering", deltas=1)
+    (mcp.base,) = set(proxy.servers) - {proxy.taken[-1]}
+    params: dict[str, Any] = {"requestId": mcp.number}
+    import psycopg  # optional where these tests are skipped
+
+    with psycopg.connect(url, autocommit=True) as database:
+        for reason in (
+            "McpError: MCP error -32001: Request timed out",
+            "AbortError: The operation was aborted.",
+        ):
+            note = {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {**params, "reason": reason},
+            }
+            async with mcp.post(note) as reply:
+                assert reply.status == 202
+            while pause and database.execute("SELECT background FROM counsel.jobs").fetchone() != (True,):
+                await asyncio.sleep(0)
+        while any("Sessions._cancel" in str(task.get_coro()) for task in asyncio.all_tasks()):
+            await asyncio.sleep(0)
+        fake_api.open_gate("long")
+        await asyncio.wait_for(asking, 60)
+        assert database.execute("SELECT background, status FROM counsel.jobs").fetchone() == (
+            True,
+            "completed",
+        )
+
+
 async def test_a_client_that_hangs_up_and_comes_back_at_the_other_server_keeps_its_job(
     mcp: Http, proxy: RoundRobin, fake_api: FakeAPI, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ class HttpSession:
     used_at: float = field(default_factory=time.monotonic)
     # Each request sets it, and the task that waits for it clears it.
     request_arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelling: set[object] = field(default_factory=set)  # requests whose jobs are being cancelled elsewhere
 
 
 class Sessions:
@@ -126,10 +127,13 @@ class Sessions:
         return await cast(HasCalls, entry.session.engine).open_calls(_prefix(entry, request))
 
     def cancel_elsewhere(self, entry: HttpSession, params: Mapping[str, object]) -> None:
-        """Handle `notifications/cancelled` for a request that another server may be running."""
+        """Handle `notifications/cancelled` for a request that another server may be running. The first one counts."""
         request = params.get("requestId")
         if self._database is None or not is_id(request) or request in entry.session.active_requests:
             return
+        if request in entry.cancelling:
+            return
+        entry.cancelling.add(request)
         task = asyncio.create_task(self._cancel(entry, request, params.get("reason")))
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
@@ -143,6 +147,8 @@ class Sessions:
                 await asyncio.sleep(_POLL)
                 jobs = await self._jobs_elsewhere(entry, request)
             for job in jobs:
+                if job.background:  # its client has left it already
+                    continue
                 is_late = client_timeouts.is_timeout(reason)
                 if is_late or await entry.session.is_overdue(time.time() - job.created):
                     await entry.session.engine.detach(job.id)
@@ -150,6 +156,8 @@ class Sessions:
                     await entry.session.engine.cancel(job.id)
         except CounselError as error:
             log.warning("a call on another server could not be cancelled: %s", error.message)
+        finally:
+            entry.cancelling.discard(request)
 
     async def await_return(self, entry: HttpSession, request: Id, work: asyncio.Future[object]) -> None:
         """Handle a client that disconnected before its answer. In the handshake revisions that is not a cancellation.
