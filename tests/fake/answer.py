@@ -96,7 +96,7 @@ def answer(question: ParsedRequest, behaviour: Behaviour, number: int) -> Answer
         sources=[dict(source) for source in behaviour.sources],
         usage={
             "input": len(question.text.split()),
-            "output": len(text.split()),
+            "output": len(text.split()) + 2 * len(calls),  # vendors count the arguments of calls, too
             "reasoning": 0,
             "cache_read": 0,
             "cache_write": 0,
