@@ -185,9 +185,9 @@ class Exchange:
         return [*events[:-1], UsageReport(estimate), *events[-1:]] if estimate else events
 
     def _lacks_output(self) -> bool:
-        """Whether no usage was reported, or only that of the input: gateways may report it before the text alone."""
+        """Whether no usage was reported, or only that of the input: some gateways report it before the text alone."""
         usage = self._usage
-        return usage is None or (usage.cost_usd is None and self._unreported > 4 * usage.output)
+        return usage is None or (usage.cost_usd is None and not usage.output and self._unreported > 0)
 
     def _with_notice(self, events: list[Event]) -> list[Event]:
         """The events, with a notice if the answer ends because its reservation does."""

@@ -266,7 +266,7 @@ async def test_a_model_that_a_consensus_leaves_behind_is_paid_for(
     request = ConsensusRequest(prompt="Where?", models=("gpt-5.1", "sonnet"))
     result = (await engine.wait(await engine.submit(request, caller()))).to_json()
     (late,) = result["phases"]["failed"]
-    assert (late["code"], late["usage"]["output_tokens"]) == ("TIMEOUT", 251)
+    assert (late["code"], late["usage"]["output_tokens"]) == ("TIMEOUT", 250)
     assert result["metadata"]["usage"]["estimated"] is True
     assert result["metadata"]["cost_usd"] > late["cost_usd"] > 0
 

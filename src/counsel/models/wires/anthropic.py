@@ -335,6 +335,7 @@ class MessagesReader(text_deltas.OneByOne):
         message = payload.get("message") or {}
         self._model = message.get("model")
         self._usage = merged({}, message.get("usage"))
+        self._usage.pop("output_tokens", None)  # 1 before anything is written; the last event has all of them
         return [UsageReport(_usage(self._usage))] if self._usage else []
 
     def _complete_message(self, message: Json) -> list[Event]:
@@ -344,7 +345,7 @@ class MessagesReader(text_deltas.OneByOne):
             payload = {"index": index, "content_block": block}
             events += [*self._open(payload), *self._close(payload)]
         self._stopped = True
-        return [*events, *self._end({"delta": message})]
+        return [*events, *self._end({"delta": message, "usage": message.get("usage")})]
 
     def _open(self, payload: Json) -> list[Event]:
         block = dict(payload["content_block"])
@@ -429,8 +430,6 @@ class MessagesReader(text_deltas.OneByOne):
         self._stop_sequence = delta.get("stop_sequence") or self._stop_sequence
         usage = details(payload, "usage")
         self._usage = merged(self._usage, usage)
-        if usage.get("output_tokens") is not None:  # `message_start` has 1 before anything is written
-            self._usage["output_tokens"] = usage["output_tokens"]
         return [UsageReport(_usage(self._usage))]
 
     def _stop(self, _: Json) -> list[Event]:
