@@ -24,10 +24,12 @@ async def earlier(previous: str | None, store: Store) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     for _ in range(MOST_STEPS):
         if previous is None:
-            return tuple(turns)
+            break
         request, answer = await _request_and_answer(previous, store)
         turns = [*request.turns, answer, *turns]
         previous = request.previous
+    if previous is None:
+        return tuple(turns)
     raise Conflict(
         f"This chain has more than {MOST_STEPS:,} responses.",
         hint="Start a new one, without previous_response_id.",
