@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from counsel.answer_parts import AnswerPart
 from counsel.engine.completions import history
 from counsel.errors import Conflict, InvalidArgument
 from counsel.requests import CompletionRequest
@@ -49,9 +50,13 @@ def test_calls_and_results_that_do_not_match_are_refused(turns: tuple[Turn, ...]
 
 @pytest.mark.parametrize(("namespace", "name"), [("", "draw"), ("art", "art__draw")])
 def test_a_call_of_a_free_text_tool_is_sent_back_as_a_call(namespace: str, name: str) -> None:
-    item = {"type": "custom_tool_call", "call_id": "c1", "name": "draw", "input": "a cat", "namespace": namespace}
-    turn = history.turn("so", ({"type": "vendor", "wire": "openai_responses", "item": item},))
-    assert turn.tool_calls == (ToolCall("c1", name, {"input": "a cat"}),)
+    item: dict[str, object] = {"type": "custom_tool_call", "call_id": "c1", "name": "draw", "input": "a cat"}
+    part: AnswerPart = {
+        "type": "vendor",
+        "wire": "openai_responses",
+        "item": {**item, "namespace": namespace},
+    }
+    assert history.turn("so", (part,)).tool_calls == (ToolCall("c1", name, {"input": "a cat"}),)
 
 
 def test_what_a_vendors_own_tool_did_is_no_call_of_the_client() -> None:
@@ -70,7 +75,9 @@ async def test_a_chain_of_responses_has_a_longest_length(
     async def stored(name: str, _: object) -> tuple[CompletionRequest, Turn]:
         number = int(name)
         request = CompletionRequest(
-            model="m", turns=(Turn("user", f"question {name}"),), previous=str(number - 1) if number > 1 else None
+            model="m",
+            turns=(Turn("user", f"question {name}"),),
+            previous=str(number - 1) if number > 1 else None,
         )
         return request, Turn("assistant", f"answer {name}")
 
