@@ -52,6 +52,17 @@ class Store:
         self.done.append(completed)
 
 
+class Budget:
+    """The budget of one call."""
+
+    def __init__(self, used: Usage) -> None:
+        self.used = used
+        self.reservations = ["r_1"]
+
+    async def prepare(self, *_: object, changes: bool) -> None:
+        assert not changes
+
+
 def stand_in(**fields: object) -> Any:
     return SimpleNamespace(**fields)
 
@@ -162,6 +173,30 @@ async def test_a_failure_before_the_first_word_costs_nothing() -> None:
     assert (failure.partial, failure.usage) == (None, None)
     assert setup.consultation.spent == {}
     assert len(setup.store.usage) == 1
+
+
+@pytest.mark.parametrize(
+    ("used", "recorded"),
+    [
+        (Usage(input=90, cost_usd=9.0), 9.0),  # a request that ended before its first word was billed, too
+        (Usage(input=10, cost_usd=1.0), 2.0),  # the last request is not settled yet
+        (Usage(input=20, cost_usd=2.0), 2.0),
+        (Usage(cost_usd=0.0), 2.0),
+        (Usage(input=10), 2.0),
+        (None, 2.0),
+    ],
+)
+async def test_a_failed_call_costs_what_all_its_requests_cost(used: Usage | None, recorded: float) -> None:
+    setup = CallSetup()
+    if used is not None:
+        setup.consultation.budget = stand_in(call=lambda _: Budget(used))
+    setup.events = [Text("so far"), UsageReport(Usage(input=15, output=5))]
+    error = await setup.failure(UpstreamError("broken"))
+    assert error.fields["cost_usd"] == recorded
+    (record,) = setup.store.usage
+    assert record.cost == recorded
+    assert record.reservations == (() if used is None else ("r_1",))
+    assert setup.consultation.spent["0"].cost_usd == recorded
 
 
 async def test_the_error_of_a_model_that_takes_too_long_says_what_helps() -> None:

@@ -212,6 +212,83 @@ def test_a_missing_object_is_not_fetched(project: Path, tmp_path: Path) -> None:
     assert not ran.exists()
 
 
+@pytest.fixture
+def submodule(project: Path, tmp_path: Path) -> Path:
+    """A submodule of `project` with a change. Its git folder is in the project's."""
+    inner = repository(tmp_path / "inner")
+    git(project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "vendored")
+    (project / "vendored" / "store.py").write_text("changed in the submodule\n")
+    return project / "vendored"
+
+
+def test_the_change_of_a_submodule_is_read_in_its_own_folder(submodule: Path) -> None:
+    assert (submodule / ".git").is_file()
+    change = git_change.collect(submodule, ENV)
+    assert (change.root, "+changed in the submodule" in change.diff) == (submodule, True)
+
+
+@pytest.mark.parametrize("worktree", ["../../../..", "../../..", None])
+def test_a_submodules_git_folder_that_belongs_to_another_folder_is_not_followed(
+    project: Path, submodule: Path, worktree: str | None
+) -> None:
+    git_folder = project / ".git" / "modules" / "vendored"
+    if worktree is None:
+        git(git_folder, "config", "--file", "config", "--unset", "core.worktree")
+    else:
+        git(git_folder, "config", "--file", "config", "core.worktree", worktree)
+    with pytest.raises(InvalidArgument, match="leads to another repository"):
+        git_change.collect(submodule, ENV)
+
+
+def test_a_change_that_is_too_large_is_compared_with_less_around_it_and_then_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "long.py").write_text("".join(f"line {number}\n" for number in range(2_000)))
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "Long")
+    (project / "long.py").write_text("".join(f"line {number}\n" for number in range(1, 2_000)))
+    whole = git_change.collect(project, ENV).diff
+    assert " line 1999\n" in whole
+    monkeypatch.setattr(git_change, "LARGEST", len(whole))
+    brief = git_change.collect(project, ENV).diff
+    assert "-line 0\n" in brief
+    assert " line 1999\n" not in brief
+    monkeypatch.setattr(git_change, "LARGEST", len(brief))
+    with pytest.raises(InvalidArgument, match="The change is larger than"):
+        git_change.collect(project, ENV)
+
+
+def test_without_git_a_diff_can_be_passed(project: Path, tmp_path: Path) -> None:
+    for folder, words in (
+        (tmp_path / "empty", "git was not found"),
+        (tmp_path / "broken", "git cannot be started"),
+    ):
+        folder.mkdir()
+        if folder.name == "broken":
+            (folder / "git").write_text("#!/nowhere/sh\n")
+            (folder / "git").chmod(0o755)
+        with pytest.raises(NotFound, match=words) as excinfo:
+            git_change.collect(project, {**ENV, "PATH": str(folder)})
+        assert "--diff" in (excinfo.value.hint or "")
+
+
+def test_of_the_files_that_git_does_not_know_the_first_ones_are_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_change, "_MOST_UNTRACKED", 2)
+    for name in ("b", "a", "c"):
+        (project / name).touch()
+    assert git_change.collect(project, ENV).untracked == ("a", "b")
+
+
+def test_before_the_first_commit_nothing_can_be_compared_with_a_base(tmp_path: Path, project: Path) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "fetch", "-q", str(project), "HEAD:refs/heads/other")
+    with pytest.raises(InvalidArgument, match="no commits yet") as excinfo:
+        git_change.collect(tmp_path, ENV, base="other")
+    assert "--staged" in (excinfo.value.hint or "")
+
+
 def test_a_git_folder_of_another_repository_is_not_followed(project: Path, tmp_path: Path) -> None:
     """Otherwise a folder could cause the user's other code to be sent."""
     git(project, "commit", "-qam", "After")

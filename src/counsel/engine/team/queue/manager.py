@@ -59,8 +59,12 @@ class FencedJobManager(manager.JobManager):
             return None
         return job
 
+    def _row_of(self, job: jobs.Job) -> QueuedRow:
+        assert job.id is not None
+        return self.active[job.id]
+
     async def finish_job(self, job: jobs.Job, status: jobs.Status, delete_job: bool) -> None:  # noqa: ARG002 - always deleted
-        row = self.active[job.id or 0]
+        row = self._row_of(job)
         if status == jobs.Status.SUCCEEDED:
             await self._write_until_done(lambda: self._queue.finish(row))
         else:  # an unknown task, or a worker that was stopped: another worker may do it
@@ -75,7 +79,7 @@ class FencedJobManager(manager.JobManager):
         queue: str | None = None,  # noqa: ARG002 - never given
         lock: str | None = None,  # noqa: ARG002 - never given
     ) -> None:
-        row = self.active[job.id or 0]
+        row = self._row_of(job)
         now = dt.datetime.now(dt.UTC)
         seconds = max(0.0, (retry_at - now).total_seconds()) if retry_at else 0.0
         await self._write_until_done(lambda: self._queue.retry(row, seconds))
