@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
-from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -274,8 +273,8 @@ class Team:
 
 
 @pytest.fixture
-async def team() -> AsyncIterator[Team]:
-    yield Team()
+async def team() -> Team:
+    return Team()
 
 
 async def test_a_workers_row_starts_its_job_if_nobody_else_runs_it(team: Team) -> None:
