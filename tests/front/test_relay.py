@@ -604,3 +604,85 @@ def test_what_is_not_about_the_daemons_socket_is_ignored(setup: Setup) -> None:
     setup.relay.serve(99, select.POLLIN | select.POLLOUT)
     assert setup.relay.connected
     assert setup.relay.to_daemon
+
+
+def test_a_notification_alone_makes_the_front_look_for_a_daemon_and_is_kept_until_there_is_one(
+    setup: Setup, clock: Clock
+) -> None:
+    setup.relay.forward(b'{"a":1}')
+    assert setup.relay.retry_at == clock.now
+    clock.now += relay_module.HELLO_TIMEOUT + 1
+    setup.relay.connect_if_due()
+    assert setup.relay.retry_at > clock.now, "it still waits for a daemon"
+    clock.now += 1
+    assert setup.connect() == [b'{"a":1}']
+    setup.relay.connect_soon()
+    assert setup.relay.retry_at == 0.0, "there is one"
+
+
+def test_what_a_dead_daemon_had_not_read_is_sent_once_to_the_next(setup: Setup) -> None:
+    setup.connect()
+    setup.asked()
+    setup.dies()
+    assert setup.connect()[1:] == [CALL % 1]
+
+
+def test_a_connection_that_breaks_is_a_daemon_that_died(setup: Setup, clock: Clock) -> None:
+    setup.connect()
+    setup.asked()
+    setup._serve(select.POLLOUT)
+    setup.dies()  # with something unread: the connection is reset
+    assert "lost" in setup.launcher.notes
+    assert setup.relay.daemon is None
+
+
+def test_a_daemon_that_dies_before_its_hello_is_replaced_at_once(setup: Setup, clock: Clock) -> None:
+    setup.asked()
+    setup.start_daemon()
+    setup.relay.connect_if_due()
+    setup.received()
+    setup.dies()
+    assert setup.relay.retry_at == clock.now
+
+
+def test_the_next_daemon_has_to_say_hello_too(setup: Setup, clock: Clock) -> None:
+    setup.connect()
+    setup.asked()
+    setup.received()
+    setup.dies()
+    setup.start_daemon()
+    setup.relay.connect_if_due()
+    clock.now += relay_module.HELLO_TIMEOUT
+    setup.relay.connect_if_due()
+    (failure,) = setup.client_got()
+    assert "process 5 does not answer" in failure["result"]["structuredContent"]["error"]
+    assert failure["result"]["structuredContent"]["job_id"] in noted_jobs(setup), "it continues without us"
+    assert b"handover" not in b"".join(setup.daemon.recv(1 << 16).splitlines() if setup.daemon else [])
+
+
+def test_after_a_daemon_was_given_up_the_next_call_begins_anew(setup: Setup, clock: Clock) -> None:
+    setup.connect()
+    setup.relay.forward(b'{"a":1}')
+    setup.says(b'@{"refused":"too many"}')
+    assert (setup.relay.connected, setup.relay.hello_received) == (False, False)
+    setup.asked()
+    assert [line for line in setup.connect() if not line.startswith(b"@")] == [CALL % 1]
+
+
+def test_the_same_id_may_be_used_again_and_a_line_in_between_does_not_answer_it(setup: Setup) -> None:
+    setup.connect()
+    setup.asked()
+    setup.says(b'@{"done":1,"answered":true}', b'{"id":1}')
+    setup.asked()
+    setup.says(b'{"note":1}')
+    assert is_waiting(setup)
+
+
+def test_calls_of_a_megabyte_wait_for_a_daemon(setup: Setup) -> None:
+    for number in range(3):
+        setup.relay.request(number, b"x" * (1 << 20))
+    assert setup.client_got() == []
+    setup.relay.forward(b"x" * (1 << 20))
+    assert not setup.relay.is_backlogged()
+    setup.relay.forward(b"y")
+    assert setup.relay.is_backlogged()

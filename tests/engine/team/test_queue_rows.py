@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -329,9 +328,8 @@ async def test_jobs_that_this_process_has_without_knowing_it_are_given_back_afte
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection was lost before the answer to a statement that succeeded."""
-    clock = SimpleNamespace(monotonic=lambda: now, time=time.time)
-    monkeypatch.setattr(queue, "time", clock)
-    now = 1_000.0
+    clock = SimpleNamespace(now=1_000.0)
+    monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=lambda: clock.now))
     team.queue._manager.active[5] = QueuedRow(5, 1, 7)
     team.table.ours = ["job_runs", "job_ends", "job_stray", "job_brief"]
     team.runner.running["job_runs"] = object()
@@ -339,9 +337,9 @@ async def test_jobs_that_this_process_has_without_knowing_it_are_given_back_afte
     await team.queue._give_back_strays()
     assert team.table.statements == [("give back", "us", [5])]
     team.table.ours.remove("job_brief")
-    now += queue._STRAY_AFTER
+    clock.now += queue._STRAY_AFTER
     await team.queue._give_back_strays()
-    now += 1
+    clock.now += 1
     team.table.ours.append("job_brief")
     await team.queue._give_back_strays()
     assert [statement for statement in team.table.statements if statement[0] == "release"] == [
