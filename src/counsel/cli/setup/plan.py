@@ -125,7 +125,7 @@ def server(agent: Agent, settings: Settings) -> Server:
 
 def _needs_pythonpath(env: Mapping[str, str]) -> bool:
     """Whether this counsel is found only through PYTHONPATH."""
-    source_folder = str(Path(__file__).parents[1])
+    source_folder = str(Path(__file__).parents[2])
     return source_folder in env.get("PYTHONPATH", "").split(os.pathsep)
 
 
