@@ -233,6 +233,19 @@ def test_a_program_that_records_nothing_is_tested_by_its_starter_and_by_who_call
     assert {test.name for test in reaching(mutant, tests, 100)} == {"tests/x.py::starts", "tests/x.py::calls"}
 
 
+def test_of_a_table_without_functions_the_tests_that_share_words_with_it_run_first() -> None:
+    table = mutants(SOURCE / "http" / "api" / "tables" / "limits.py", SOURCE)[-1]
+    tests = [
+        ReachingTest("tests/http/x.py::narrow", 1, {}),
+        ReachingTest("tests/http/x.py::limits_of_tables", 9, {"x.py": {"f": [1, 2]}}),
+    ]
+    names = [test.name.partition("::")[2] for test in reaching(table, tests, 100)]
+    assert names == ["limits_of_tables", "narrow"]
+    assert len(reaching(table, tests, 9)) == 1
+    function = next(mutant for mutant in mutants(SOURCE / "front" / "relay.py", SOURCE) if mutant.function)
+    assert reaching(function, [ReachingTest("tests/mcp/x.py::other", 1, {})], 100) == []
+
+
 def test_of_a_process_that_tests_kill_all_tests_of_its_folder_count() -> None:
     mutant = mutants(SOURCE / "front" / "main.py", SOURCE)[-1]
     reaches = {"front/main.py": {mutant.function: list(range(500))}}

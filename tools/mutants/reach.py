@@ -81,7 +81,8 @@ class Reach:
 
 
 def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float) -> list[ReachingTest]:
-    """Tests that run the mutated statement; if none does, its function; else its file.
+    """Tests that run the mutated statement; if none does, its function; else its file. A table without functions is
+    read when it is imported, so any test may notice a change of it.
 
     First those whose names share words with the mutated line, then those that run the fewest lines.
     """
@@ -96,8 +97,9 @@ def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float)
     selection: list[ReachingTest] = []
     total = 0.0
     words = _words(f"{mutant.file} {mutant.function} {mutant.original}")
+    is_table = not _functions(SOURCE / mutant.file)
     order = sorted(
-        on_line or in_function or in_file,
+        on_line or in_function or in_file or (tests if is_table else ()),
         key=lambda test: (-len(words & _words(test.name.partition("/")[2])), test.breadth, test.name),
     )
     for test in [*order, *_beside(mutant, tests, order)]:
