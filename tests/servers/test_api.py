@@ -411,3 +411,66 @@ async def test_no_diff_shows_a_secret_among_the_arguments(
     for answer in replies:
         assert answer["diffs"]
         assert not [secret for secret in secrets if secret in json.dumps(answer)]
+
+
+OPERATIONS: list[tuple[str, str, dict[str, Any] | None]] = [
+    ("POST", "/api/servers", {"name": "x", "server": {"command": "c"}}),
+    ("PATCH", "/api/servers/x", {"server": {"command": "c"}}),
+    ("POST", "/api/servers/x/rename", {"to": "y"}),
+    ("POST", "/api/servers/x/copy", {"from": {"agent": "codex"}, "to": [{"agent": "claude"}]}),
+    ("POST", "/api/servers/x/enable", {}),
+    ("POST", "/api/servers/x/disable", {}),
+    ("POST", "/api/servers:check", {}),
+    ("POST", "/api/servers:reveal", {"name": "x", "agent": "codex", "field": "command"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), OPERATIONS)
+async def test_a_field_that_an_operation_does_not_know_is_refused(
+    http: httpx2.AsyncClient, user: User, method: str, path: str, body: dict[str, Any]
+) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", "c")
+    before = user.file("codex").read_text()
+    reply = await ask(http, method, path, {**body, "agnets": ["claude"]}, 400)
+    assert "Unknown field 'agnets'." in reply["error"]
+    assert "agents" in reply["hint"]
+    assert user.file("codex").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("/api/servers", {}, "name is missing."),
+        ("/api/servers", {"name": 5}, "name must be a string."),
+        ("/api/servers", {"name": "x", "server": []}, "server must be an object."),
+        ("/api/servers", {"name": "x", "server": {"command": "c"}, "agents": []}, "agents must be a list of names."),
+        ("/api/servers", {"name": "x", "server": {"command": "c"}, "agents": [5]}, "agents must be a list of names."),
+        ("/api/servers", {"name": "x", "server": {"command": "c"}, "dry_run": 1}, "dry_run must be true or false."),
+        ("/api/servers", {"name": "x", "server": {"command": "c"}, "literal": "no"}, "literal must be true or false."),
+        ("/api/servers", {"name": "x", "server": {"command": "c"}, "project": "/nowhere"}, "project must be a folder"),
+        ("/api/servers/x/rename", {}, "to is missing: the new name."),
+        ("/api/servers/x/rename", {"to": ""}, "to is missing: the new name."),
+        ("/api/servers/x/copy", {"from": {"agent": "codex"}, "to": []}, "to must be a list of {agent, scope}."),
+        ("/api/servers/x/copy", {"from": {}, "to": [{"agent": "claude"}]}, "from and to must be objects with agent"),
+        ("/api/servers/x/copy", {"from": {"agent": "codex"}, "to": [{"agent": "claude", "x": 1}]}, "from and to must be"),
+        ("/api/servers:check", {"timeout": 0}, "timeout must be seconds, from 0 to 600."),
+        ("/api/servers:check", {"timeout": 600.5}, "timeout must be seconds, from 0 to 600."),
+        ("/api/servers:check", {"timeout": True}, "timeout must be seconds, from 0 to 600."),
+        ("/api/servers:check", {"trust_folder": "yes"}, "trust_folder must be true or false."),
+        ("/api/servers:reveal", {"name": "x", "agent": "codex"}, "name, agent and field are required."),
+        ("/api/servers:reveal", {"name": "x", "field": "url"}, "name, agent and field are required."),
+        ("/api/servers:change", {"action": "remove"}, "name is missing."),
+        ("/api/servers:change", {"name": "x", "action": "dance"}, "action must be one of update, remove, rename"),
+        ("/api/servers:change", {"name": "x"}, "action must be one of"),
+    ],
+)  # fmt: skip
+async def test_arguments_that_are_wrong_or_missing_are_named(
+    http: httpx2.AsyncClient, user: User, path: str, body: dict[str, Any], words: str
+) -> None:
+    user.counsel("add", "x", "-a", "codex", "--", "c")
+    reply = await ask(http, "POST", path, body, 400)
+    assert words in reply["error"]
+
+
+async def test_a_check_of_no_servers_checks_none(http: httpx2.AsyncClient) -> None:
+    assert await ask(http, "POST", "/api/servers:check", {"timeout": 600}) == {"checks": []}
