@@ -13,7 +13,7 @@ from counsel import answer_parts
 from counsel.engine.completions import compose, history, stop_sequences
 from counsel.engine.completions.parts import Parts
 from counsel.engine.consult.routes import Route
-from counsel.errors import InvalidArgument
+from counsel.errors import ContextLengthExceeded, InvalidArgument
 from counsel.requests import CompletionRequest
 from counsel.types import (
     Call,
@@ -303,6 +303,62 @@ def test_the_call_for_a_model() -> None:
     assert compose.compose(replace(request, as_counsel=True), route()).exact is None
     own = replace(request, exact=Exact(native=Native("openai_chat", {"a": 1})))
     assert compose.compose(own, route()).exact == own.exact, "it is in the client's own body"
+
+
+def test_what_certainly_does_not_fit_is_refused_and_near_the_limit_the_vendor_decides() -> None:
+    small = replace(ABLE, context=1_000)
+    words = "word " * 1_000_000  # 1.25 million tokens
+    fits = completion_request(turns=(Turn("user", words),))
+    assert compose.compose(fits, route(small)).tokens > 1_000_000, "a client's header may allow a million"
+    with pytest.raises(ContextLengthExceeded):
+        compose.compose(completion_request(turns=(Turn("user", words + words),)), route(small))
+    large = replace(ABLE, context=2_000_000)
+    assert compose.compose(completion_request(turns=(Turn("user", words + words),)), route(large)).tokens
+
+
+@pytest.mark.parametrize(
+    ("turns", "problem"),
+    [
+        ((Turn("assistant", "a"), Turn("user", "b")), ""),
+        ((Turn("user", "a"), Turn("assistant", "b")), "its last message must be the user's"),
+        ((Turn("user", "a"), Turn("user", " ")), "its last message is empty"),
+        ((Turn("user", " "), Turn("user", "b")), ""),
+        ((), ""),
+    ],
+)
+def test_an_agent_answers_the_last_message_which_must_be_a_question(
+    turns: tuple[Turn, ...], problem: str
+) -> None:
+    assert "; ".join(compose._problems_of_agent(completion_request(turns=turns))) == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "is_error", "expected"),
+    [
+        ("no such file", True, "Error: no such file"),
+        ("ERROR: no such file", True, "ERROR: no such file"),
+        ("Errors were found", True, "Errors were found"),
+        ("no such file", False, "no such file"),
+    ],
+)
+def test_where_an_api_has_no_field_for_it_a_tools_failure_is_in_its_text(
+    text: str, is_error: bool, expected: str
+) -> None:
+    results = (ToolResult("1", "look", text, is_error=is_error), ToolResult("2", "look", "fine"))
+    request = completion_request(turns=(Turn("user", "hi"), Turn("tool", tool_results=results)))
+    for wire, shown in (("openai_chat", expected), ("openai_responses", expected), ("anthropic", text)):
+        sent = compose.compose(request, route(wire=wire)).turns[1].tool_results
+        assert [result.text for result in sent] == [shown, "fine"]
+        assert sent[0].is_error is is_error
+
+
+@pytest.mark.parametrize("turn", [Turn("user", ""), Turn("user", " \n"), Turn("assistant")])
+def test_messages_without_anything_in_them_are_refused(turn: Turn) -> None:
+    with pytest.raises(InvalidArgument, match="its messages are empty"):
+        compose.check(completion_request(turns=(turn,)), route())
+    compose.check(completion_request(turns=(turn, Turn("user", "hi"))), route())
+    native = Exact(native=Native("openai_chat", {}))
+    compose.check(completion_request(turns=(turn,), exact=native), route())
 
 
 def test_an_agent_gets_earlier_turns_before_the_question() -> None:

@@ -54,6 +54,21 @@ async def test_a_model_that_cannot_be_asked_is_passed_over(engine: Engine, calle
     assert result.continuation.model == "gpt-5"
 
 
+async def test_followers_learn_which_model_was_passed_over_and_nothing_of_the_last_one(
+    engine: Engine, caller: Any, fake_api: FakeAPI
+) -> None:
+    fake_api.script(error="server", times=None, model="gpt-5")
+    for model, passed_over in (("gpt-5,haiku", ["gpt-5"]), ("gpt-5", [])):
+        job = await engine.submit(CompletionRequest(model=model, turns=(Turn("user", "hi"),)), caller())
+        events = [event async for event in engine.follow(job)]
+        notices = [
+            event.data
+            for event in events
+            if event.kind == "notice" and event.data["kind_of"] == "passed_over"
+        ]
+        assert [notice["text"].partition(":")[0] for notice in notices] == passed_over
+
+
 async def test_a_failure_of_the_only_model_is_raised(engine: Engine, caller: Any, fake_api: FakeAPI) -> None:
     fake_api.script(error="auth", times=None)
     with pytest.raises(CounselError):

@@ -426,3 +426,74 @@ async def test_a_member_that_never_reserves_does_not_hold_up_the_others(
     assert reservation is not None
     assert reservation.output_limit == 1_000
     late.cancel()
+
+
+class BudgetsStub:
+    """Grants everything, and records what was decided together."""
+
+    def __init__(self) -> None:
+        self.decided: list[list[str]] = []
+        self.dropped: list[str] = []
+        self.error: Exception | None = None
+        self.gate = asyncio.Event()
+        self.store = self
+
+    async def reserve(self, requests: Any) -> list[Any]:
+        self.decided.append([request.id for request in requests])
+        await self.gate.wait()
+        if self.error:
+            raise self.error
+        return [f"granted {request.id}" for request in requests]
+
+    def drop_reservations(self, *, ids: list[str]) -> None:
+        self.dropped += ids
+
+
+async def steps() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_round_decides_once_in_the_order_of_its_models_and_leaves_no_timer() -> None:
+    stub: Any = BudgetsStub()
+    round_ = budget.Round(stub, {"0", "1", "2", "10"})
+    waiting = {slot: asyncio.create_task(round_.reserve(slot, a_request(slot))) for slot in ("10", "2", "1")}
+    await steps()
+    assert stub.decided == [], "one is missing"
+    timer = round_._timer
+    assert timer is not None
+    assert not timer.cancelled()
+    round_.leave("0")
+    await steps()
+    assert stub.decided == [["1", "2", "10"]]
+    assert timer.cancelled()
+    round_.leave("0")
+    waiting["2"].cancel()
+    await steps()
+    stub.gate.set()
+    outcomes: list[Any] = [await waiting["1"], await waiting["10"]]
+    assert outcomes == ["granted 1", "granted 10"]
+    assert stub.dropped == ["2"], "its model was cancelled meanwhile"
+    again: Any = await round_.reserve("1", a_request("later"))
+    assert again == "granted later", "a second call is decided about alone"
+    assert stub.decided[1:] == [["later"]]
+
+
+async def test_every_model_of_a_round_learns_that_nothing_could_be_reserved() -> None:
+    stub: Any = BudgetsStub()
+    stub.error = ValueError("the database is away")
+    stub.gate.set()
+    round_ = budget.Round(stub, {"0", "1", "2"})
+    waiting = [asyncio.create_task(round_.reserve(slot, a_request(slot))) for slot in ("0", "1")]
+    await steps()
+    waiting[0].cancel()
+    round_.leave("2")
+    with pytest.raises(ValueError, match="the database is away"):
+        await waiting[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"), [("gpt-5", "gpt-5"), ("a_b", "a_b"), ("o3.1", '"o3.1"'), ("ollama/x", '"ollama/x"')]
+)
+def test_a_models_name_in_the_configuration(name: str, quoted: str) -> None:
+    assert budget._quoted(name) == quoted

@@ -133,3 +133,38 @@ def test_what_a_budget_is_reserved_for() -> None:
     assert at_most(prose) == (plain + tokens.estimate(prose)) * 3 // 2 + 1_000
     digits = "1" * 2_400
     assert at_most(digits) == (plain + 600) * 3 // 2 + 700 + 1_000, "a token for 1.5 characters"
+
+
+@pytest.mark.parametrize(
+    ("text", "extra"),
+    [
+        ("1" * 2_401, 701),  # every character counts, also the first
+        ("1" * 5_000, 1_459),  # a second chunk counts, too
+        ("1" * 4_096 + "words of prose " * 100, 1_195),
+        ("words of prose " * 300 + "1" * 4_096, 1_313),  # chunks are taken as they come
+        ("a" * 11 + "\n", 0),  # a line break for every 12 characters
+        ("a" * 12 + "\n", 4),
+        (("a" * 11 + " ") * 100, 0),
+        ("é" * 2_400, 0),  # its bytes are counted already
+        ("", 0),
+    ],
+)
+def test_dense_text_needs_more_tokens_than_prose(text: str, extra: int) -> None:
+    assert tokens._extra_tokens(text) == extra
+
+
+def test_everything_that_a_vendor_gets_counts_for_a_budget() -> None:
+    dense = "1" * 2_400
+    model = Model("m", "openai", "m")
+
+    def at_most(**fields: Any) -> int:
+        return tokens.at_most(Call(**{"turns": (Turn("user", ""),), **fields}), model)
+
+    plain = at_most()
+    assert at_most(system=dense) == plain + 600 * 3 // 2 + 700
+    result = Turn("tool", tool_results=(ToolResult("1", "grep", dense),))
+    assert at_most(turns=(Turn("user", ""), result)) >= plain + 600 * 3 // 2 + 700
+    native = Turn("assistant", native={"wire": "x", "text": dense})
+    assert at_most(turns=(Turn("user", ""), native)) >= plain + 600 * 3 // 2 + 700
+    tools = (ToolSpec("grep", "", {"x": dense}),)
+    assert at_most(tools=tools) >= plain + 600 * 3 // 2 + 700

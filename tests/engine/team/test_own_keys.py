@@ -12,10 +12,11 @@ from counsel import redaction
 from counsel import settings as settings_
 from counsel.caller import Caller
 from counsel.engine.store.postgres.store import PostgresStore
+from counsel.engine.team import own_keys
 from counsel.engine.team.own_keys import OwnKeys
 from counsel.engine.team.people.directory import Directory
 from counsel.engine.team.sealing import Sealer
-from counsel.errors import ConfigInvalid, InvalidArgument, NotFound
+from counsel.errors import AuthenticationFailed, ConfigInvalid, InvalidArgument, NotFound
 from counsel.models.catalog import Catalog
 from counsel.people import OPERATOR, Person
 from counsel.settings import Settings
@@ -140,6 +141,46 @@ async def test_a_removed_key_is_gone_and_keys_are_deleted_with_their_person(
     await keys.set(ada.id, "openai", KEY, config)
     await store.database.rows("DELETE FROM counsel.people WHERE id = %s RETURNING id", ada.id)
     assert await keys.listed(ada.id) == {}
+
+
+async def test_settings_of_many_people_are_forgotten_the_oldest_first(
+    store: PostgresStore, ada: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_keys, "_MOST", 2)
+    keys, config = OwnKeys(store), server(tmp_path)
+    people = [ada, *[(await Directory(store.people).add(name)).person for name in ("bob", "eve")]]
+    for person in people:
+        await keys.set(person.id, "openai", KEY, config)
+        await keys.applied(Caller(settings=config, person=person))
+    assert list(keys._cache) == [person.id for person in people[1:]]
+
+
+async def test_keys_that_cannot_be_read_are_named_with_their_people_and_the_others_are_encrypted_again(
+    store: PostgresStore, ada: Person, tmp_path: Path
+) -> None:
+    bob = (await Directory(store.people).add("bob")).person
+    await OwnKeys(store).set(ada.id, "openai", KEY, server(tmp_path))
+    await OwnKeys(store).set(bob.id, "openai", KEY, server(tmp_path, COUNSEL_SECRET_KEY="lost" * 10))
+    both = server(tmp_path, COUNSEL_SECRET_KEY=OTHER, COUNSEL_SECRET_KEY_OLD=SECRET)
+    with pytest.raises(ConfigInvalid, match=r"1 encrypted again, but not those of bob \(openai\)") as excinfo:
+        await OwnKeys(store).reseal(both)
+    assert "COUNSEL_SECRET_KEY_OLD" in (excinfo.value.hint or "")
+    new = server(tmp_path, COUNSEL_SECRET_KEY=OTHER)
+    assert key_of(await OwnKeys(store).applied(Caller(settings=new, person=ada))) == KEY
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_whose_key_a_vendor_has_refused(
+    store: PostgresStore, ada: Person, tmp_path: Path, is_own: bool
+) -> None:
+    keys, config = OwnKeys(store), server(tmp_path)
+    await keys.set(ada.id, "openai" if is_own else "anthropic", KEY, config)
+    error = AuthenticationFailed("It refused the key.")
+    own_keys.explain(error, await keys.applied(Caller(settings=config, person=ada)), "openai")
+    assert error.fields.get("own_key") is (True if is_own else None)
+    assert ("This is your own key." if is_own else "This key belongs to the team's server.") in (
+        error.hint or ""
+    )
 
 
 async def test_an_invalid_key_or_provider_is_refused(
