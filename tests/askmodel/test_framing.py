@@ -115,6 +115,17 @@ async def _split(sizes: list[int], text: str, home: Path) -> None:
         client.close()
 
 
+def test_an_object_with_more_marks_than_the_parser_takes_is_left_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("counsel.askmodel.json_objects._MOST_MARKS", 5)
+    assert NewlineInserter().feed(b'{"a":[1]}{"b":2}') == b'{"a":[1]}\n{"b":2}\n'
+    assert NewlineInserter().feed(b'{"a":[[1]]}{"b":2}') == b'{"a":[[1]]}{"b":2}'
+    again = NewlineInserter()
+    again.feed(b'{"a":[[1]]}\n')
+    assert again.feed(b'{"b":2}') == b'{"b":2}\n', "the next line is another one"
+
+
 async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,3 +153,39 @@ async def test_a_cut_text_is_continued_after_the_cut() -> None:
 def test_an_invalid_cursor_is_refused(value: str) -> None:
     with pytest.raises(InvalidArgument, match="after must be the id of an event"):
         Cursor.parse("after", value)
+
+
+def test_a_cursor_counts_the_texts_of_each_phase_on_its_own() -> None:
+    cursor = Cursor(3)
+    for phase, words, offset in (("initial", "one ", 0), ("initial", "two", 4), ("refined", "new", 0)):
+        cursor.advance(TextAdded(4, 1.0, "0", words, offset, phase))
+        text = cursor.texts["0"]
+        assert (text.phase, text.length) == (phase, offset + len(words))
+    assert cursor.seq == 3, "a text has no number of its own"
+    assert cursor.texts["0"].begins("new words")
+    assert not cursor.texts["0"].begins("old")
+
+
+@pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [
+        ("0", True),
+        ("17", True),
+        (str(2**62), True),
+        (str(2**62 + 1), False),
+        ("017", False),
+        ("-1", False),
+        ("", False),
+        ("1~0.answer.4.00000000", True),
+        ("1~0.answer.4.", True),
+        ("1~0.answer.4.0", False),
+        ("1~0.answer.12345678901.", False),
+        (f"1{'~0.answer.4.' * 334}", False),
+    ],
+)
+def test_which_cursors_are_valid(value: str, is_valid: bool) -> None:
+    if is_valid:
+        assert str(Cursor.parse("after", value)).partition("~")[0] == value.partition("~")[0]
+        return
+    with pytest.raises(InvalidArgument, match="after must be the id of an event"):
+        Cursor.parse("after", value)

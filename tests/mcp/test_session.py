@@ -403,3 +403,19 @@ def test_progress_of_several_models_is_a_line_each() -> None:
     assert second == "opus: done"
     assert third == "grok-4 is thinking (0 s)"
     assert len(live_text.message()) <= progress.REPORT_TEXT
+
+
+async def test_a_client_that_says_again_that_it_is_ready_is_asked_once_for_its_folders(
+    client: SessionClient, tmp_path: Path
+) -> None:
+    await client.initialize(roots={})
+    first = await client.messages.get()
+    client.notify("notifications/initialized")
+    second = await client.messages.get()
+    assert second["id"] != first["id"]
+    await asyncio.sleep(0)
+    for request, folder in ((second, "new"), (first, "old")):
+        roots = [{"uri": f"file://{tmp_path}/{folder}"}]
+        client.send({"jsonrpc": "2.0", "id": request["id"], "result": {"roots": roots}})
+    await client.call("chat", {"prompt": "echo hi"})
+    assert client.engine.jobs["conv_1"].caller.roots == (tmp_path / "new",), "the first request was given up"
