@@ -431,9 +431,12 @@ def test_attempts_are_made_when_they_are_due_and_end_when_nothing_waits(setup: S
     assert setup.relay.retry_at == clock.now + 0.5
     setup.relay.connect_if_due()
     assert setup.launcher.notes == ["attempt"], "the next one is due in half a second"
-    clock.now += relay_module.HELLO_TIMEOUT + 1
+    clock.now += relay_module.HELLO_TIMEOUT
     setup.relay.connect_if_due()
-    assert setup.launcher.notes == ["attempt", "attempt", "release"]
+    assert setup.launcher.notes == ["attempt", "attempt"]
+    clock.now += 1
+    setup.relay.connect_if_due()
+    assert setup.launcher.notes == ["attempt", "attempt", "attempt", "release"]
     assert setup.relay.retry_at == 0.0
 
 

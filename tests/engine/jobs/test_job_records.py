@@ -394,6 +394,15 @@ def test_each_model_of_a_job_that_did_not_complete(
     assert states[0].error is None or not isinstance(states[0].error, Cancelled)
 
 
+def test_a_model_that_refines_its_answer_shows_its_first_one_beside_it() -> None:
+    states = [
+        model_state("0", phase="refined"), model_state("1", phase="refined"), model_state("2", phase="initial"),
+        model_state("3", phase=None),
+    ]  # fmt: skip
+    replies = {f"initial:{slot}": reply(f"first of {slot}") for slot in "023"}
+    assert [state.first for state in partial.with_first(states, replies)] == ["first of 0", None, None, None]
+
+
 def test_where_no_model_was_asked_there_are_no_states() -> None:
     waiting = [model_state(status="waiting"), model_state("1", status="waiting")]
     assert partial.states(detail("failed"), waiting, {}) == []

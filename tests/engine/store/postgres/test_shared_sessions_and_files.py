@@ -96,6 +96,8 @@ async def test_a_view_of_the_store_is_of_the_same_team(open_store: Open) -> None
     view = store.scoped("p_ada")
     await store.mcp_sessions.open("s_1", "p_ada", "state")
     assert await view.mcp_sessions.use("s_1", "p_ada") == "state"
+    await view.uploads.add("u_1", "p_ada", "a", b"x")
+    assert await store.uploads.read("u_1", "p_ada") == ("a", b"x")
     assert view.scoped("p_bob").person == "p_bob"
     assert view.of_team().person == ""
     assert view.is_home()
