@@ -514,6 +514,21 @@ def test_repair_replaces_a_damaged_database_only_after_a_yes_and_moves_it_aside(
     assert any("moved aside" in row["what"] for row in after if row["level"] == "warn")
 
 
+def test_repair_also_finds_an_index_that_lacks_rows_of_its_table(env: dict[str, str]) -> None:
+    path = database(env)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE INDEX by_a ON t (a)")
+        index = connection.execute("SELECT * FROM sqlite_master WHERE name = 'by_a'").fetchone()
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'by_a'")
+    with closing(sqlite3.connect(path)) as connection, connection:  # which knows of no index
+        connection.execute("UPDATE t SET a = 'other' WHERE rowid = 1")
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute("INSERT INTO sqlite_master VALUES (?, ?, ?, ?, ?)", index)
+    (text,) = repair_findings(env)
+    assert "is damaged: row 1 missing from index by_a" in text
+
+
 def test_repair_restores_a_missing_database_and_closes_what_is_open_to_others(env: dict[str, str]) -> None:
     path = database(env)
     assert backups.make(path)

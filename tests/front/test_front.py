@@ -376,6 +376,39 @@ async def test_a_client_whose_folder_is_gone_still_works(home: Path, tmp_path: P
         assert (await client.text("env HOME")).split("|")[1] == "/nowhere"
 
 
+# A front that waits for no answers, and that says when only its last writes are left.
+HASTY = """
+import sys
+from counsel.front import main
+class Front(main.Front):
+    def _last_writes(self):
+        print("last", file=sys.stderr, flush=True)
+        super()._last_writes()
+main.ANSWER_GRACE = -1.0
+main.Front = Front
+sys.exit(main.main([]))
+"""
+
+
+def test_a_client_that_reads_late_gets_every_answer_although_it_has_closed_stdin(home: Path) -> None:
+    count = 2000  # their answers are more than a pipe holds
+    with subprocess.Popen(
+        [sys.executable, "-c", HASTY],
+        env={**os.environ, "COUNSEL_HOME": str(home), **SHORT_LIVED},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as front:
+        assert front.stdin is not None
+        assert front.stdout is not None
+        assert front.stderr is not None
+        front.stdin.write(b"no JSON\n" * count)
+        front.stdin.close()
+        assert front.stderr.readline() == b"last\n"
+        assert len(front.stdout.readlines()) == count
+        assert front.wait(30) == 0
+
+
 @pytest.mark.parametrize("says", ["nothing", "tools/list"])
 def test_a_front_whose_reader_is_gone_ends_although_stdin_stays_open(home: Path, says: str) -> None:
     """Node.js gives its children sockets instead of pipes, and a socket reports a missing reader differently."""
