@@ -397,6 +397,16 @@ def test_stdin_that_is_too_large_or_has_no_end_is_refused_with_both_numbers(
     assert not (tmp_path / "home" / "counsel.db").exists()
 
 
+def test_stdin_of_exactly_the_most_bytes_is_asked(
+    counsel: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    command = ("ask", "-", "-m", "gpt-5", "--standalone")
+    exact = counsel(*command, stdin="x" * 2000, COUNSEL_MAX_PROMPT_BYTES="2000")
+    assert exact.stdout == f"gpt-5 says: {'x' * 2000}\n"
+    longer = counsel(*command, stdin="x" * 2001, COUNSEL_MAX_PROMPT_BYTES="2000")
+    assert "more than 2,000" in longer.stderr
+
+
 def test_a_background_job_without_a_daemon_runs_while_it_is_followed(
     counsel: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:

@@ -354,6 +354,19 @@ def test_an_entry_whose_python_has_gone_is_a_problem(env: dict[str, str], tmp_pa
     assert result.what == "Codex cannot start counsel: /gone/bin/python does not exist"
 
 
+def test_an_entry_whose_program_is_not_on_the_path_is_named(env: dict[str, str], tmp_path: Path) -> None:
+    entry = {"type": "stdio", "command": "counsel", "args": ["stdio"]}
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"counsel": entry}}))
+    (result,) = examine(env, "setup")
+    assert result.level == "warn"
+    assert result.what == "Claude Code starts counsel as `counsel`, which is not on this PATH"
+    program = tmp_path / "bin" / "counsel"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert levels(examine(env, "setup")) == {"counsel is registered with Claude Code": "ok"}
+
+
 def test_an_agents_file_that_cannot_be_read_is_named(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex/config.toml").write_text('model = "x\n')
@@ -560,12 +573,65 @@ def test_an_emptied_database_is_not_intact(env: dict[str, str]) -> None:
     assert "it is empty" in only_finding(examine(env, "database"), "problem").what
 
 
-def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def repaired(env: dict[str, str]) -> list[Finding]:
     from counsel.doctor import repair
 
-    monkeypatch.setattr(repair, "daemon_runs", lambda _: True)
-    (matches,) = repair.repair(Caller(settings=settings.load(env)), lambda _: True)
+    return repair.repair(Caller(settings=settings.load(env)), lambda _: True)
+
+
+def test_repair_leaves_a_running_daemon_alone(env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("counsel.doctor.repair.daemon_runs", lambda _: True)
+    (matches,) = repaired(env)
     assert "a daemon is running" in matches.what
+
+
+def test_repair_of_a_home_that_does_not_exist_creates_none(env: dict[str, str], tmp_path: Path) -> None:
+    (finding,) = repaired({**env, "COUNSEL_HOME": str(tmp_path / "none")})
+    assert (finding.level, finding.what) == ("ok", f"{tmp_path / 'none'} does not exist: nothing to repair")
+    assert not (tmp_path / "none").exists()
+
+
+def test_repair_takes_others_rights_and_leaves_the_owners(env: dict[str, str]) -> None:
+    home = Path(env["COUNSEL_HOME"])
+    modes = {
+        "folder": (0o755, 0o700),
+        "file": (0o644, 0o600),
+        "read_only": (0o444, 0o400),
+        "own": (0o500, 0o500),
+    }
+    (home / "folder").mkdir()
+    for name, (before, _) in modes.items():
+        (home / name).touch()
+        (home / name).chmod(before)
+    findings = repaired(env)
+    assert {name: (home / name).stat().st_mode & 0o777 for name in modes} == {
+        name: after for name, (_, after) in modes.items()
+    }
+    assert [finding.what for finding in findings if "private" in finding.what] == [
+        f"{home / name} is now private to its owner" for name in ("file", "folder", "read_only")
+    ]
+
+
+def test_repair_of_a_compact_database_frees_nothing_and_does_not_say_so(env: dict[str, str]) -> None:
+    database(env)
+    repaired(env)
+    assert not any("freed" in finding.what for finding in repaired(env))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(OSError(28, "No space left on device"), "No space left on device"), (sqlite3.Error("bad"), "bad")],
+)
+def test_a_repair_that_fails_says_why(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    def fails(_: Path) -> int:
+        raise error
+
+    database(env)
+    monkeypatch.setattr("counsel.doctor.repair.maintenance.compact", fails)
+    (finding,) = repaired(env)
+    assert (finding.level, finding.what) == ("problem", f"the repair failed: {reason}")
 
 
 def test_a_budget_of_an_unknown_provider_limits_nothing_and_is_named(env: dict[str, str]) -> None:
