@@ -12,7 +12,7 @@ import pytest
 from PIL import Image as Pillow
 
 from counsel import settings
-from counsel.engine.context import images
+from counsel.engine.context import image_cost, images
 from counsel.errors import FileTooLarge
 
 CPU = 3.0  # seconds; a refusal takes hundredths
@@ -118,3 +118,60 @@ def test_texts_that_unpack_to_a_gigabyte_are_not_unpacked(chunks: bytes) -> None
     with pytest.raises(Exception, match="damaged"):
         images.checked(in_png(chunks), "picture", settings.load({}))
     assert time.process_time() - start < CPU
+
+
+JPEG_PARTS = {
+    "segments": b"\xff\xe5\x00\x03x",
+    "fill bytes": b"\xff",
+    "escaped bytes": b"\x00",
+    "markers without a length": b"\xff\x01",
+    "restarts": b"\xff\xd7",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "part", "tail"),
+    [
+        ("PNG", b"\x89PNG\r\n\x1a\n", chunk(b"tEXt", b"k\0v"), b""),
+        *(("JPEG", b"\xff\xd8", part, b"\xff\xda\x00\x08" * 9) for part in JPEG_PARTS.values()),
+        ("GIF", b"GIF89a" + bytes(7), b"!\xfe\x00", b"," + b"!\xfe\x00" * 9),
+        ("GIF", b"GIF89a" + b"\0\0\0\0\x80\0\0" + b",,,;;;", b"\x01", b";" + b"\x01" * 9),
+        ("GIF", b"GIF89a" + b"\0\0\0\0\x81\0\0" + b"," * 12, b"!\xfe\x00", b""),
+    ],
+)
+def test_exactly_the_most_parts_are_accepted(kind: str, head: bytes, part: bytes, tail: bytes) -> None:
+    """What follows the first scan or frame, `tail`, is not counted."""
+    most = image_cost.MOST_PARTS
+    assert not image_cost.has_too_many_parts(head + part * most + tail, kind)
+    assert image_cost.has_too_many_parts(head + part * (most + 1) + tail, kind)
+    assert not image_cost.has_too_many_parts(head + part * (most + 1) + tail, "WEBP")
+
+
+def test_every_block_of_a_gifs_comment_is_a_part() -> None:
+    head, most = b"GIF89a" + bytes(7), image_cost.MOST_PARTS
+    assert not image_cost.has_too_many_parts(head + b"!\xfe" + b"\x02xx" * (most - 1) + b"\0;", "GIF")
+    assert image_cost.has_too_many_parts(head + b"!\xfe" + b"\x02xx" * most + b"\0;", "GIF")
+
+
+@pytest.mark.parametrize("count", [image_cost.MOST_PROFILES, image_cost.MOST_PROFILES + 1])
+def test_exactly_the_most_profiles_are_accepted(count: int) -> None:
+    data = b"\x89PNG\r\n\x1a\n" + chunk(b"iCCP", b"k\0\0") * count
+    assert image_cost.has_too_many_parts(data, "PNG") is (count > image_cost.MOST_PROFILES)
+
+
+def test_exactly_the_most_scans_and_the_most_work_are_accepted() -> None:
+    most, work = image_cost.MOST_SCANS, image_cost.MOST_WORK
+    scan = b"\xff\xda"
+    assert image_cost.excess(scan * most, "JPEG", work // most) is None
+    assert (
+        image_cost.excess(scan * most, "JPEG", work // most + 1) == "made of 100 scans over 5,000,001 pixels"
+    )
+    assert image_cost.excess(scan * (most + 1), "JPEG", 1) == "made of 101 scans over 1 pixels"
+    assert image_cost.excess(scan * (most + 1), "PNG", 1) is None
+
+
+@pytest.mark.parametrize(("compression", "extra", "refused"), [(1, 0, False), (1, 1, True), (2, 1, True), (0, 1, False), (3, 1, False)])  # fmt: skip
+def test_only_a_large_bmp_of_run_lengths_is_refused(compression: int, extra: int, refused: bool) -> None:
+    head = bytes(30) + struct.pack("<I", compression)
+    data = head + bytes(image_cost.MOST_RUN_LENGTHS - len(head) + extra)
+    assert image_cost.excess(data, "BMP", 1) == ("too large for a compressed BMP" if refused else None)

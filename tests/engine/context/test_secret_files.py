@@ -362,3 +362,43 @@ def test_no_hostile_text_takes_long(project: Path, caller: Callable[..., Caller]
     for name in ("big", ".gitconfig", "x.tfvars", "gradle.properties", "wp-config.php"):
         (project / name).write_text(text * (300_000 // len(text)))
         is_sent(caller(), name)
+
+
+# ── what the user allows ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("entry", "allows"),
+    [
+        (".env", True),
+        ("prod.env", False),
+        ("{project}/.env", True),
+        ("{project}/sub/../.env", True),
+        ("{project}/other.txt", True),  # the same file through a hard link
+        ("{project}/none/.env", False),
+        ("~/project/.env", True),
+        ("~/.env", False),
+        ("project/.env", False),  # relative to what?
+        ("./.env", False),
+        ("prod.env:~/project/.env", True),
+        ("~/.env:.env", True),
+    ],
+)
+def test_a_secret_is_sent_if_the_user_allows_its_name_or_place(
+    project: Path, caller: Callable[..., Caller], entry: str, allows: bool
+) -> None:
+    for name in (".env", "key.txt"):
+        (project / name).write_text(PEM)
+    (project / "sub").mkdir()
+    (project / "other.txt").hardlink_to(project / ".env")
+    who = caller(COUNSEL_ALLOWED_SECRET_FILES=entry.format(project=project))
+    assert is_sent(who, ".env") is allows
+    assert not is_sent(who, "key.txt"), "which it says nothing about"
+
+
+def test_a_file_that_holds_a_secret_is_sent_if_the_user_allows_its_name(
+    project: Path, caller: Callable[..., Caller]
+) -> None:
+    (project / "key.txt").write_text(PEM)
+    assert not is_sent(caller(COUNSEL_ALLOWED_SECRET_FILES="other.txt"), "key.txt")
+    assert is_sent(caller(COUNSEL_ALLOWED_SECRET_FILES="key.txt"), "key.txt")
