@@ -242,6 +242,18 @@ def test_of_a_table_without_functions_the_tests_that_share_words_with_it_run_fir
     names = [test.name.partition("::")[2] for test in reaching(table, tests, 100)]
     assert names == ["limits_of_tables", "narrow"]
     assert len(reaching(table, tests, 9)) == 1
+
+
+def test_a_constant_beside_functions_is_tried_with_its_files_tests_and_then_with_others() -> None:
+    file = "mcp/tools/cancel_job.py"
+    constant = next(mutant for mutant in mutants(SOURCE / file, SOURCE) if not mutant.function)
+    tests = [
+        ReachingTest("tests/http/x.py::other", 1, {}),
+        ReachingTest("tests/mcp/x.py::cancel_job", 1, {}),
+        ReachingTest("tests/mcp/x.py::runs", 9, {file: {"run": [0, 1]}}),
+    ]
+    names = [test.name.partition("::")[2] for test in reaching(constant, tests, 100)]
+    assert names == ["runs", "cancel_job", "other"]
     function = next(mutant for mutant in mutants(SOURCE / "front" / "relay.py", SOURCE) if mutant.function)
     assert reaching(function, [ReachingTest("tests/mcp/x.py::other", 1, {})], 100) == []
 

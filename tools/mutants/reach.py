@@ -81,8 +81,8 @@ class Reach:
 
 
 def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float) -> list[ReachingTest]:
-    """Tests that run the mutated statement; if none does, its function; else its file. A table without functions is
-    read when it is imported, so any test may notice a change of it.
+    """Tests that run the mutated statement; if none does, its function; else its file. What is outside functions runs
+    when it is imported, so after those any test may notice a change of it.
 
     First those whose names share words with the mutated line, then those that run the fewest lines.
     """
@@ -97,11 +97,17 @@ def reaching(mutant: Mutant, tests: Sequence[ReachingTest], most_seconds: float)
     selection: list[ReachingTest] = []
     total = 0.0
     words = _words(f"{mutant.file} {mutant.function} {mutant.original}")
-    is_table = not _functions(SOURCE / mutant.file)
-    order = sorted(
-        on_line or in_function or in_file or (tests if is_table else ()),
-        key=lambda test: (-len(words & _words(test.name.partition("/")[2])), test.breadth, test.name),
-    )
+
+    def by_likelihood(some: Iterable[ReachingTest]) -> list[ReachingTest]:
+        return sorted(
+            some,
+            key=lambda test: (-len(words & _words(test.name.partition("/")[2])), test.breadth, test.name),
+        )
+
+    order = by_likelihood(on_line or in_function or in_file)
+    if not function:
+        names = {test.name for test in order}
+        order += by_likelihood(test for test in tests if test.name not in names)
     for test in [*order, *_beside(mutant, tests, order)]:
         if total + test.seconds <= most_seconds or not selection:
             selection.append(test)
