@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -407,6 +409,32 @@ def test_a_client_that_reads_late_gets_every_answer_although_it_has_closed_stdin
         assert front.stderr.readline() == b"last\n"
         assert len(front.stdout.readlines()) == count
         assert front.wait(30) == 0
+
+
+class PipeStub:
+    """A pipe that can be written so many times; then its reader reads no more."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.waits: list[float] = []
+
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+        self.waits.append(milliseconds)
+        self.times -= 1
+        return [(1, select.POLLOUT)] if self.times >= 0 else []
+
+
+@pytest.mark.parametrize(("times", "waits", "left"), [(2, 3, 1000), (3, 3, 0), (4, 3, 0), (0, 1, 3000)])
+def test_a_reader_of_the_last_answers_has_ten_seconds_for_each_part(
+    monkeypatch: pytest.MonkeyPatch, times: int, waits: int, left: int
+) -> None:
+    front = main.Front(None)
+    pipe: Any = PipeStub(times)
+    front.stdout, front.out = pipe, bytearray(3000)
+    monkeypatch.setattr(front, "_write", lambda: front.out.__delitem__(slice(0, 1000)))
+    front._last_writes()
+    assert pipe.waits == [10_000] * waits
+    assert len(front.out) == left
 
 
 @pytest.mark.parametrize("says", ["nothing", "tools/list"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import zipfile
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from counsel import settings
 from fake import FakeAPI
 from support.api_client import Api, in_process
 
@@ -194,6 +196,26 @@ async def test_settings_are_shown_with_their_sources_and_keys_by_name_only(api: 
     assert any("nonsense" in problem for problem in document["problems"])
     assert "sk-test" not in json.dumps(document)
     assert "a-token-for-these-tests" not in json.dumps(document)
+
+
+async def test_every_setting_is_shown_with_what_it_may_be(api: Api) -> None:
+    """The console draws its form from this."""
+    rows = {row["name"]: row for row in (await api.get("/api/settings"))[1]["settings"]}
+    fields = {field.name: field.metadata for field in dataclasses.fields(settings.Settings)}
+    for name, row in rows.items():
+        known = fields[name]
+        assert (row["env"], row["description"], row["unit"]) == (
+            known["env"], known["description"], known["unit"]
+        )  # fmt: skip
+        assert (row["minimum"], row["maximum"], row["choices"]) == (
+            known["min"], known["max"], list(known["choices"])
+        )  # fmt: skip
+        assert row["set"] is (row["source"] != "default")
+        assert row["secret"] is known["secret"]
+        if known["secret"]:
+            assert (row["value"], row["default"]) == (None, None)
+        elif not row["set"]:
+            assert row["value"] == row["default"]
 
 
 async def test_a_setting_is_changed_in_the_file_and_wrong_ones_are_refused(api: Api, tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,3 +58,33 @@ async def test_time_limits_of_connections_are_checked_at_every_tick(
     writer.close()
     server.should_exit = True
     await task
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_end_of_a_teams_server_closes_what_reads_the_team_and_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    closed: list[str] = []
+
+    class Access:
+        def close(self) -> None:
+            closed.append("team")
+
+    async def ends(_: object, sockets: list[socket.socket]) -> None:
+        sockets[0].close()
+        if fails:
+            raise OSError("broken")
+
+    async def close_engine(_: object) -> None:
+        closed.append("engine")
+
+    async def never_opened(*_: object) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(serve, "_team_access", lambda *_: Access())
+    monkeypatch.setattr(serve.Server, "serve", ends)
+    monkeypatch.setattr("counsel.http.serve.LoadingApp.close_engine", close_engine)
+    config = settings.load({"COUNSEL_HOME": str(tmp_path), "COUNSEL_DATABASE": "postgresql://nowhere/none"})
+    with pytest.raises(OSError, match="broken") if fails else contextlib.nullcontext():
+        await serve.serve(never_opened, config, "127.0.0.1", 0, lambda *_: None)
+    assert closed == ["team", "engine"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from counsel.errors import TimedOut, UpstreamError
-from counsel.mcp import render, tool_result
+from counsel.mcp import deduplicate, render, tool_result
 from counsel.mcp.client_timeouts import of
 from counsel.results import ChatResult, ConsensusResult, JobStatus
 from counsel.types import Json
@@ -97,6 +97,37 @@ def test_a_model_that_did_not_refine_keeps_its_first_answer() -> None:
         assert text.count(answer("gpt-5", "first")) == 1
         assert text.count(answer("opus", "second")) == 1
         assert answer("opus", "first") not in text
+
+
+def test_of_a_vote_after_several_rounds_only_repeated_texts_are_left_out() -> None:
+    value = document()
+    phases = value["phases"]
+    phases["refined"] = phases["refined"][:2]  # grok-4 did not refine its answer
+    phases["rounds"] = [{"round": 2, "answers": [{"model": "opus", "changed": True, "response": "middle"}]}]
+    value["vote"] = {
+        "majority": "Tabs",
+        "votes": [{"model": "opus", "choice": "Spaces", "reason": "Equal everywhere."}],
+        "minority": [{"choice": "Spaces", "models": ["opus"], "reasons": ["Equal everywhere."]}],
+    }
+    expected = json.loads(json.dumps(value))
+    del expected["content"]
+    for entry in expected["phases"]["initial"]:
+        del entry["response"]
+    for entry in expected["phases"]["refined"]:
+        del entry["initial_response"], entry["refined_response"]
+    del expected["phases"]["rounds"][0]["answers"][0]["response"]
+    del expected["vote"]["minority"][0]["reasons"]
+    result = deduplicate.to_json(ConsensusResult.from_json(value))
+    assert "conv_1" in result.pop("note")
+    assert result == expected
+    del value["vote"]
+    result = deduplicate.to_json(ConsensusResult.from_json(value))
+    assert [set(entry) for entry in result["phases"]["initial"]] == [
+        {"model", "status"}, {"model", "status"}, {"model", "status", "response"}
+    ]  # fmt: skip
+    assert [set(entry) for entry in result["phases"]["refined"]] == [
+        {"model", "status", "refined_response"}
+    ] * 2
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex-mcp-client", "gemini-cli-mcp-client"])

@@ -135,6 +135,24 @@ async def test_admins_set_limits_and_members_see_their_own(servers: list[TeamSer
     assert (await bob.get("/api/team/limits"))[1]["limits"] == []
 
 
+async def test_a_limit_is_shown_and_logged_with_all_its_values(team: TeamServer) -> None:
+    operator = await team.client(OPERATOR)
+    await team.person("Ann", groups=("ops",))
+    values = {"day_usd": 1.5, "month_usd": 20.0, "per_minute": 3, "at_once": 2}
+    limits = [
+        ("provider", "openai", values, "limits: day 1.5, month 20, per minute 3, at once 2"),
+        ("group", "ops", {"month_usd": 0.0}, "limits: month 0"),
+        ("group", "ops", {}, "limits: none"),
+    ]
+    for kind, name, some, words in limits:
+        status, row = await put(operator, "/api/team/limits", {"kind": kind, "name": name, **some})
+        assert status == 200
+        assert row == {"kind": kind, "name": name, "shown": name, **dict.fromkeys(values), **some}
+        record = (await operator.get("/api/team/audit"))[1]["records"][0]
+        assert (record["name"], record["action"], record["object"]) == ("operator", "people changed", name)
+        assert words in str(record)
+
+
 async def test_a_persons_own_key_is_sent_for_their_calls_on_every_server(
     servers: list[TeamServer], fake_api: FakeAPI, caplog: pytest.LogCaptureFixture
 ) -> None:
