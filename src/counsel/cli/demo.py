@@ -42,9 +42,8 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
         if keep:
             _keep(model, as_json=as_json)
             return
-        answers = asyncio.run(
-            _ask_all({**os.environ, **model.environment}, prompt or QUESTIONS, live=not as_json)
-        )
+        environment, questions = {**os.environ, **model.environment}, prompt or QUESTIONS
+        answers = asyncio.run((_ask if as_json else _ask_live)(environment, questions))
     offers = _offers(user_settings)
     if as_json:
         output.document({"model": "smollm2", "note": TINY, "answers": answers, "with_your_keys": offers})
@@ -52,26 +51,25 @@ def demo(*, prompt: tuple[str, ...], keep: bool, as_json: bool) -> None:
         _suggest(offers)
 
 
-async def _ask_all(
-    environment: Mapping[str, str], questions: Sequence[str], *, live: bool
-) -> list[dict[str, object]]:
+async def _ask(environment: Mapping[str, str], questions: Sequence[str]) -> list[dict[str, object]]:
     """Ask the local model in the same way as any other model."""
+    answers: list[dict[str, object]] = []
     async with Counsel(env=environment) as counsel:
-        return [await (_ask_live if live else _ask)(counsel, question) for question in questions]
+        for question in questions:
+            answer = await counsel.ask(question, model="smollm2", temperature=0.0)
+            answers.append({"prompt": question, "content": answer.text, "metadata": answer.metadata})
+    return answers
 
 
-async def _ask(counsel: Counsel, question: str) -> dict[str, object]:
-    answer = await counsel.ask(question, model="smollm2", temperature=0.0)
-    return {"prompt": question, "content": answer.text, "metadata": answer.metadata}
-
-
-async def _ask_live(counsel: Counsel, question: str) -> dict[str, object]:
-    output.message(f"> {question}")
-    async for event in counsel.stream(question, model="smollm2", temperature=0.0):
-        if isinstance(event, TextAdded):
-            output.answer(event.text)
-    output.answer("\n\n")
-    return {}
+async def _ask_live(environment: Mapping[str, str], questions: Sequence[str]) -> None:
+    """Ask it, and print its answers as they arrive."""
+    async with Counsel(env=environment) as counsel:
+        for question in questions:
+            output.message(f"> {question}")
+            async for event in counsel.stream(question, model="smollm2", temperature=0.0):
+                if isinstance(event, TextAdded):
+                    output.answer(event.text)
+            output.answer("\n\n")
 
 
 def _keep(model: embedded.LocalModel, *, as_json: bool) -> None:
