@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import conversations, daemon
-from counsel.cli.terminal.live_output import LiveAnswer
+from counsel.cli import consensus_board, conversations, daemon, review
+from counsel.cli.live_output import LiveAnswer
 from counsel.doctor import files
+from counsel.engine.consult.review.source import Change
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent
 
@@ -87,3 +88,39 @@ async def test_waits_and_notices_that_matter_are_printed(capsys: pytest.CaptureF
     assert "… waiting for its turn" in streams.err
     assert "… it is tried again" in streams.err
     assert "a page" not in streams.err
+
+
+async def test_a_consensus_without_a_terminal_prints_one_line_per_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows: list[JobEvent] = [
+        event_from(1, 0.0, "waiting", "", {"for": "turn", "text": "its turn"}),
+        event_from(2, 0.0, "waiting", "", {}),
+        event_from(3, 0.0, "waiting", "0", {"for": "turn", "text": "a slot of its own"}),
+    ]
+
+    class Followed:
+        async def follow(self, job_id: str) -> AsyncIterator[JobEvent]:
+            assert job_id == "job_1"
+            for row in rows:
+                yield row
+
+    engine: Any = Followed()
+    await consensus_board.watch(engine, "job_1")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines.count("… waiting for its turn") == 1
+    assert not [line for line in lines if line.startswith("… waiting for a slot")]
+
+
+@pytest.mark.parametrize("target", ["-", "file"])
+def test_sarif_is_indented_for_people_and_ends_its_last_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    result = review._empty_review(Change("nothing", "", None, (), ()))
+    capsys.readouterr()
+    file = tmp_path / "out.sarif"
+    name = "-" if target == "-" else str(file)
+    review._print(result, {"sarif": name, "as_json": False, "github": False})
+    text = capsys.readouterr().out if target == "-" else file.read_text()
+    assert text.startswith('{\n  "')
+    assert text.endswith("\n}\n")

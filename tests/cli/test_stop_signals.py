@@ -25,10 +25,13 @@ async def wait_for_signal(number: signal.Signals | None) -> str:
 def test_a_signal_ends_the_command_with_its_code(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(closed_window, "write_nowhere", lambda *files: None)
+    silenced: list[tuple[int, ...]] = []
+    monkeypatch.setattr(closed_window, "write_nowhere", lambda *files: silenced.append(files))
+    monkeypatch.setattr(os, "isatty", lambda file: file == 2)
     with connect.Loop() as loop, pytest.raises(click.exceptions.Exit) as exit_:
         loop.run(wait_for_signal(number))
     assert exit_.value.exit_code == 128 + number
+    assert silenced == ([(2,)] if number == signal.SIGHUP else []), "only a terminal that has gone"
     assert signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}
 
 
