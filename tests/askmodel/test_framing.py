@@ -73,6 +73,18 @@ def test_what_is_no_object_waits_for_its_line_end() -> None:
         assert NewlineInserter().feed(text) == text
 
 
+def test_after_the_begin_of_something_else_the_rest_of_its_line_is_left_as_it_is() -> None:
+    objects = b'{"a":1}{"b":2}'
+    for begin in (b"x", b" 1", b"[", b'"'):
+        inserter = NewlineInserter()
+        assert inserter.feed(begin) == begin
+        assert inserter.feed(objects + b"\n") == objects + b"\n"
+        assert inserter.feed(objects) == b'{"a":1}\n{"b":2}\n', "but not the next line"
+    inserter = NewlineInserter()
+    assert inserter.feed(b"  \t") == b"  \t"
+    assert inserter.feed(objects) == b'{"a":1}\n{"b":2}\n'
+
+
 @settings(deadline=None)
 @given(data=st.data(), texts=st.lists(st.text(max_size=40), min_size=1, max_size=6))
 def test_lines_split_anywhere_are_the_same_lines(data: st.DataObject, texts: list[str]) -> None:
