@@ -159,6 +159,24 @@ async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_clos
             client.close()
 
 
+async def test_a_connection_that_has_asked_nothing_makes_room_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(askmodel_service, "most_connections", lambda _: 2)
+    engine: Any = Echo()
+    identity = ClientIdentity(env={"COUNSEL_HOME": str(tmp_path)}, cwd=tmp_path)
+    async with AskService(engine, identity, "s", tmp_path) as ask_service:
+        silent = await SocketClient.to(ask_service.path)
+        others = []
+        for number in range(2):
+            others.append(await SocketClient.to(ask_service.path))
+            others[-1].send(f"first {number}")
+            assert (await others[-1].line())["requestId"] == f"first {number}"
+        assert "closed for a newer one" in (await asyncio.wait_for(silent.line(), 20))["error"]
+        for client in (silent, *others):
+            client.close()
+
+
 class Echo:
     """An engine that answers with the prompt, for tests of lines."""
 

@@ -9,7 +9,7 @@ import pytest
 from counsel.engine.jobs.events import Live
 from counsel.errors import InvalidArgument, TimedOut
 from counsel.http.api.event_cursor import Cursor, resumed
-from counsel.job_events import JobDone, JobEvent, Restarted, TextAdded, TextFold
+from counsel.job_events import JobDone, JobEvent, ModelStarted, Restarted, TextAdded, TextFold
 
 
 async def stream(events: Iterable[JobEvent]) -> AsyncIterator[JobEvent]:
@@ -189,3 +189,12 @@ def test_which_cursors_are_valid(value: str, is_valid: bool) -> None:
         return
     with pytest.raises(InvalidArgument, match="after must be the id of an event"):
         Cursor.parse("after", value)
+
+
+def test_a_model_that_has_said_nothing_has_no_place_in_a_cursor() -> None:
+    cursor = Cursor()
+    cursor.advance(ModelStarted(3, 0.0, "0", "gpt-5", "initial"))
+    assert str(cursor) == "3"
+    cursor.advance(TextAdded(0, 0.0, "0", "ab", 0, "initial"))
+    cursor.advance(TextAdded(0, 0.0, "0", "c", 2, "initial"))
+    assert str(cursor) == "3~0.initial.3.352441c2", "the checksum of all of it"

@@ -37,7 +37,9 @@ async def test_a_person_makes_a_token_for_a_laptop_in_the_console(
         await team.person("Bob")
         bob = await team.client(team.tokens["Bob"])
         assert (await bob.delete(f"{TOKENS}/{new_token['token_id']}"))[0] == 404, "another person's"
-        assert (await browser.fetch("DELETE", f"{TOKENS}/{new_token['token_id']}"))[0] == 200
+        status, about = await browser.fetch("DELETE", f"{TOKENS}/{new_token['token_id']}")
+        assert (status, about["name"]) == (200, "Ann")
+        assert "my laptop" not in [token["label"] for token in about["tokens"]], "what is left"
         assert (await laptop.get("/v1/counsel"))[0] == 401
     assert fake_api.requests == []
 
