@@ -230,6 +230,28 @@ async def test_a_worker_answers_probes_where_it_is_asked_to_and_not_after_its_en
             await asyncio.open_connection(host, int(port))
 
 
+@pytest.mark.parametrize(
+    ("option", "setting", "port"),
+    [(8081, "", 8081), (None, "8082", 8082), (8081, "8082", 8081), (0, "8082", 0), (None, "", None)],
+)
+async def test_the_option_of_a_workers_probes_wins_over_the_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: int | None, setting: str, port: int | None
+) -> None:
+    ports: list[int] = []
+
+    async def serve(_: object, host: str, port: int) -> asyncio.Server:
+        ports.append(port)
+        return await asyncio.start_server(lambda *_: None, host, 0)
+
+    monkeypatch.setattr("counsel.http.worker_probes.WorkerProbes.serve", serve)
+    running = Running(monkeypatch, tmp_path, **({"COUNSEL_PROBE_PORT": setting} if setting else {}))
+    task = await running.start(option)
+    running.engine.drains.set()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(task, 30)
+    assert ports == ([] if port is None else [port])
+
+
 def test_a_worker_needs_a_teams_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COUNSEL_HOME", str(tmp_path))
     monkeypatch.setenv("COUNSEL_DATABASE", "")

@@ -210,9 +210,11 @@ def test_aliases_beside_a_model_fit_the_window(
     rows = Catalog.load(settings.load({"COUNSEL_HOME": str(tmp_path)})).models("anthropic")
     monkeypatch.setattr(output, "width", lambda: columns)
     models_output.show(rows, {}, aliases={}, hidden_count=0)
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
     assert len(lines) == 1 + len(rows)
     assert max(map(len, lines)) <= columns
+    assert printed.err.startswith("\ni images, "), "a line between the models and what the letters mean"
     assert any("opus-latest" in line for line in lines)
 
 

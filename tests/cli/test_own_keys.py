@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from counsel import cli
-from counsel.cli import people_keys
+from counsel.cli import people_keys, team_database
 from counsel.errors import InvalidArgument
 
 STORED = {
@@ -93,3 +94,17 @@ def test_an_operators_keys_and_those_of_who_has_not_joined_are_in_the_database(
     assert code == 1
     assert "The database was opened." in err
     assert not team.asked
+
+
+def test_without_a_database_an_operator_is_told_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setenv("COUNSEL_HOME", str(tmp_path))
+    monkeypatch.delenv("COUNSEL_DATABASE", raising=False)
+    with pytest.raises(InvalidArgument, match="No database is configured") as excinfo:
+        team_database.run_in_store(work)
+    assert "Set COUNSEL_DATABASE" in str(excinfo.value.hint)
+    assert not list(tmp_path.glob("*.db"))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from counsel.cli import consensus_board, conversations, daemon, review
+from counsel.cli import consensus_board, conversations, daemon, review, setup
 from counsel.cli.live_output import LiveAnswer
 from counsel.doctor import files
 from counsel.engine.consult.review.source import Change
+from counsel.errors import CounselError, InvalidArgument
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent
 
@@ -124,3 +126,23 @@ def test_sarif_is_indented_for_people_and_ends_its_last_line(
     text = capsys.readouterr().out if target == "-" else file.read_text()
     assert text.startswith('{\n  "')
     assert text.endswith("\n}\n")
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "message", "changes", "dry_run", "words"),
+    [
+        ("added", None, "", True, False, "registered in /f"),
+        ("added", None, "", True, True, "would be registered in /f"),
+        ("updated", None, "It connects.", True, False, "updated in /f. It connects."),
+        ("unchanged", None, "", False, True, "already registered in /f"),
+        ("removed", None, "", True, True, "would be removed from /f"),
+        ("absent", None, "", False, False, "no counsel entry in /f"),
+        ("not installed", None, "Get it there.", False, False, "not installed. Get it there."),
+        ("refused", InvalidArgument("It is no JSON."), "", False, False, "not changed. It is no JSON."),
+    ],
+)
+def test_what_became_of_an_agents_entry(
+    action: str, error: CounselError | None, message: str, changes: bool, dry_run: bool, words: str
+) -> None:
+    step: Any = SimpleNamespace(action=action, error=error, message=message, changes=changes, path=Path("/f"))
+    assert setup._outcome(step, dry_run=dry_run) == words
