@@ -3,12 +3,14 @@ changed."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from counsel import settings
 from counsel.cli.questions import consensus_members, consensus_output
@@ -259,6 +261,26 @@ def test_failures_are_reported_in_the_words_of_the_command_line(
         == 2
     )
     assert "A tool takes max_cost_usd of a dollar." in text, "an answer is not changed"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("height", [10, 13, 16, 24, 60])
+def test_the_board_fills_the_window_and_no_more(count: int, width: int, height: int) -> None:
+    board = Board()
+    for number in range(count):
+        board.add(ModelStarted(1, 0.0, str(number), f"m{number}", "initial"))
+        board.add(TextAdded(2, 0.0, str(number), "line\n" * 100, 0, "initial"))
+    console = Console(width=width, height=height, file=io.StringIO())
+    console.print(board.render(width, height))
+    stream: Any = console.file
+    printed = stream.getvalue().splitlines()
+    across = min(count, width // 36)
+    rows = (count + across - 1) // across
+    each = max(1, min((height - 1) // rows - 2, board.most_lines))
+    assert len(printed) == rows * (each + 2)
+    assert max(map(len, printed)) <= width
+    assert sum(line.count("line") for line in printed) == count * each
 
 
 def test_the_board_has_the_judge() -> None:

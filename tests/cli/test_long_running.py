@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -302,6 +303,60 @@ async def test_a_sessions_socket_is_served_until_the_end(
     await asyncio.wait_for(serving, 30)
     stdin.close()
     assert not Path(document["socket"]).exists()
+
+
+async def test_a_programs_pipe_gets_the_sockets_place_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "engine", no_engine)
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    stdout = os.fdopen(write, "w")
+    monkeypatch.setattr("sys.stdout", stdout)
+    caller = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
+    serving = asyncio.create_task(
+        ask_service._serve(caller, "s-1", "claude", until_eof=False, standalone=True)
+    )
+    out = b""
+    async with asyncio.timeout(20):
+        while not out.endswith(b"\n"):
+            await asyncio.sleep(0)
+            with contextlib.suppress(BlockingIOError):
+                out += os.read(read, 1000)
+    assert not serving.done()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(serving, 30)
+    stdout.close()
+    os.close(read)
+
+
+@pytest.mark.parametrize("continues", [True, False])
+async def test_a_standalone_engine_continues_jobs_only_if_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, continues: bool
+) -> None:
+    notes: list[object] = []
+
+    class Standalone:
+        def for_machine(self) -> Self:
+            return self
+
+        def register_caller(self, caller: Caller) -> None:
+            notes.append(caller.client)
+
+        async def close(self) -> None:
+            notes.append("closed")
+
+    async def open_engine(home: Path, *, takes_jobs: bool) -> Standalone:
+        notes.append((home, takes_jobs))
+        return Standalone()
+
+    monkeypatch.setattr("counsel.engine.engine.open_engine", open_engine)
+    monkeypatch.setattr("counsel.logs.setup", lambda *_, **__: None)
+    caller = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
+    with pytest.raises(InvalidArgument):
+        async with connect.engine(caller, standalone=True, continues=continues):
+            raise InvalidArgument("It failed.")
+    assert notes == [(tmp_path, False), *(["test"] if continues else []), "closed"]
 
 
 async def test_input_that_cannot_be_watched_is_refused(

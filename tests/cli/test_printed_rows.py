@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from counsel.cli import consensus_board, conversations, daemon, review, setup
+from counsel.cli import consensus_board, conversations, daemon, output, review, setup
+from counsel.cli.ask_options import quiet
 from counsel.cli.live_output import LiveAnswer
 from counsel.doctor import files
 from counsel.engine.consult.review.source import Change
@@ -146,3 +150,57 @@ def test_what_became_of_an_agents_entry(
 ) -> None:
     step: Any = SimpleNamespace(action=action, error=error, message=message, changes=changes, path=Path("/f"))
     assert setup._outcome(step, dry_run=dry_run) == words
+
+
+STATE = {
+    "version": "1.2", "pid": 7, "socket": "/run/s", "started_at": 0.0,
+    "clients": [{"client": "claude", "version": "1.1"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", [STATE, None])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_daemons_state_is_text_or_json(
+    monkeypatch: pytest.MonkeyPatch, state: dict[str, Any] | None, as_json: bool
+) -> None:
+    async def status() -> Any:
+        return state
+
+    monkeypatch.setattr(daemon, "_status", status)
+    monkeypatch.setattr("counsel.cli.daemon.time.time", lambda: 125.0)
+    text = CliRunner().invoke(daemon.status, ["--json"] if as_json else []).stdout
+    if as_json:
+        assert json.loads(text) == (state or {"running": False})
+    elif state:
+        assert text == "counsel 1.2 has been running for 2 min (pid 7)\n  /run/s\n  claude (counsel 1.1)\n"
+    else:
+        assert text == "No daemon is running. It starts on demand.\n"
+
+
+@pytest.mark.parametrize(("was_running", "words"), [(True, "has stopped"), (False, "No daemon is running")])
+def test_stopping_a_daemon_says_whether_there_was_one(
+    monkeypatch: pytest.MonkeyPatch, was_running: bool, words: str
+) -> None:
+    async def stop() -> bool:
+        return was_running
+
+    monkeypatch.setattr(daemon, "_stop", stop)
+    assert words in CliRunner().invoke(daemon.stop, []).stdout
+    assert json.loads(CliRunner().invoke(daemon.stop, ["--json"]).stdout) == {"stopped": was_running}
+
+
+def test_quiet_silences_options_before_it() -> None:
+    def warn(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+        output.message(f"It is {value}.")
+
+    option = click.option("--old", callback=warn)
+
+    def command(old: str | None) -> None:
+        del old
+
+    whole = click.command()(option(quiet(command)))
+    try:
+        assert CliRunner().invoke(whole, ["--old", "x"]).stderr == "It is x.\n"
+        assert CliRunner().invoke(whole, ["--old", "x", "-q"]).stderr == ""
+    finally:
+        output.set_quiet(False)

@@ -123,6 +123,7 @@ async def test_a_code_works_only_with_its_verifier(issuer: Issuer, provider: Oid
         ({"iss": "https://elsewhere.example"}, "invalid_claim"),
         ({"exp": -SKEW - 30}, "expired_token"),
         ({"exp": None}, ""),
+        ({"iat": None}, ""),
         ({"iat": SKEW + 600}, ""),
         ({"nbf": SKEW + 600}, ""),
         ({"sub": ""}, ""),
