@@ -188,3 +188,35 @@ def test_findings_are_sorted_by_severity_and_place(made: _Run) -> None:
     )
     alone = made._finding([finding("0", line=5)], {"0": review(), "1": review()}, {})
     assert sorted([alone, pair], key=run._rank) == [pair, alone], "what more members found comes first"
+
+
+@pytest.mark.parametrize(("window", "count"), [(1_000_000, 3), (10, 1)])
+async def test_a_member_checks_the_worst_with_only_their_files(
+    made: _Run, monkeypatch: pytest.MonkeyPatch, window: int, count: int
+) -> None:
+    claims = [
+        finding(title="Second", severity="high"),
+        finding(title="First", severity="high"),
+        finding(title="Worst", severity="critical"),
+    ]
+    equal = sorted(claims[:2], key=lambda claim: claim.id)
+    checked = [claim.title for claim in (claims[2], *equal)][:count]
+    fitted: list[Any] = []
+
+    def fit(_member: Any, files: Any, frame: str, *, needs_one: bool) -> Any:
+        fitted.append((files, needs_one))
+        return SimpleNamespace(text="the excerpt")
+
+    async def ask(_member: Any, phase: str, call: Any, _read: Any) -> Any:
+        return phase, call
+
+    monkeypatch.setattr(made, "_window", lambda _: window)
+    monkeypatch.setattr(made, "_fit", fit)
+    monkeypatch.setattr(made, "_call", lambda _member, _part, text, _schema: text)
+    monkeypatch.setattr(made, "_ask", ask)
+    member: Any = made._panel[0]
+    reply: Any = await made._check(member, claims)
+    assert fitted == [([CHANGED], False)]
+    assert (reply.reply, [claim.title for claim in claims]) == ("check", checked)
+    assert "the excerpt" in reply.verdicts
+    assert [title for title in ("First", "Second", "Worst") if title in reply.verdicts] == sorted(checked)
