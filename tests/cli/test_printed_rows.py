@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from counsel.cli import consensus_board, conversations, daemon, output, review, setup
+from counsel.cli import consensus_board, conversations, daemon, output, review, servers_output, setup
 from counsel.cli.ask_options import quiet
 from counsel.cli.live_output import LiveAnswer
 from counsel.doctor import files
@@ -204,3 +204,25 @@ def test_quiet_silences_options_before_it() -> None:
         assert CliRunner().invoke(whole, ["--old", "x", "-q"]).stderr == ""
     finally:
         output.set_quiet(False)
+
+
+def server_row(agent: str, word: str, **fields: Any) -> Any:
+    known: dict[str, Any] = {"shadowed_by": None, "waits_for": None, "drift": ()}
+    entry = {"url": None, "command": f"run-{agent}", "args": ["-x"], "transport": "stdio"}
+    return SimpleNamespace(
+        agent=agent, state=word, as_dict=lambda *, reveal: {**entry, "reveal": reveal}, **{**known, **fields}
+    )
+
+
+def test_of_servers_with_one_name_the_one_that_runs_is_shown() -> None:
+    shadowed = server_row("claude", "shadowed", shadowed_by="local")
+    waiting = server_row("codex", "trust", waits_for="trust")
+    active = server_row("gemini", "enabled", drift=("args", "env"))
+    columns = ["claude", "codex", "gemini"]
+    cells = ["notes", "shadowed", "untrusted", "enabled"]
+    assert servers_output._row("notes", [shadowed, waiting, active], columns, reveal=False) == [
+        *cells, "stdio run-gemini -x", "differs: args, env; claude: shadowed by local"
+    ]  # fmt: skip
+    assert servers_output._row("notes", [shadowed, waiting], columns, reveal=False) == [
+        *cells[:3], "", "stdio run-codex -x", "claude: shadowed by local"
+    ]  # fmt: skip
