@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from counsel.cli import documents, jobs, times
-from counsel.cli.stopped import Stopped
+from counsel.cli import documents, jobs
+from counsel.cli.terminal import times
+from counsel.cli.terminal.stopped import Stopped
 from counsel.errors import Cancelled, CounselError, UpstreamError
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent, Wait
@@ -243,7 +244,7 @@ async def test_ctrl_c_while_following_says_that_the_job_continues(capsys: Output
         (
             {"status": "processing"},
             "",
-            f"Asked the process that runs {JOB} to stop it; it has not answered yet.",
+            f"Asked the process that runs {JOB} to stop it; no reply yet.",
         ),
         ({"status": "completed"}, "", f"Nothing to stop: {JOB} is done."),
         ({"status": "odd"}, "", f"Nothing to stop: {JOB} is odd."),

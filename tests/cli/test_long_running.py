@@ -18,7 +18,8 @@ from click.testing import CliRunner
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.cli import ask_service, connect, demo, worker
+from counsel.cli import ask_service, connect, demo
+from counsel.cli.team import worker
 from counsel.errors import InvalidArgument
 from counsel.job_event_json import event_from
 from counsel.job_events import JobEvent
@@ -354,7 +355,7 @@ async def test_a_standalone_engine_continues_jobs_only_if_asked_to(
     monkeypatch.setattr("counsel.logs.setup", lambda *_, **__: None)
     caller = Caller("test", settings=settings.load({"COUNSEL_HOME": str(tmp_path)}))
     with pytest.raises(InvalidArgument):
-        async with connect.engine(caller, standalone=True, continues=continues):
+        async with connect.engine(caller, standalone=True, resume_jobs=continues):
             raise InvalidArgument("It failed.")
     assert notes == [(tmp_path, False), *(["test"] if continues else []), "closed"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from counsel import cli
-from counsel.cli import people_keys, team_database
+from counsel.cli.team import people_keys, team_database
 from counsel.errors import InvalidArgument
 
 STORED = {
@@ -31,7 +31,7 @@ class Team:
         monkeypatch.setattr(people_keys, "_request", self._request)
         monkeypatch.setattr(people_keys, "run_in_store", self._in_store)
         monkeypatch.setattr(people_keys, "_read_key", lambda provider: f"sk-for-{provider}")
-        monkeypatch.setattr("counsel.cli.people_keys.user.caller", self._caller)
+        monkeypatch.setattr("counsel.cli.team.people_keys.user.caller", self._caller)
 
     def _caller(self) -> Any:
         return SimpleNamespace(settings=SimpleNamespace(team=self.joined or None, database=self.database))

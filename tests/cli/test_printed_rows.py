@@ -12,9 +12,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from counsel.cli import consensus_board, conversations, daemon, output, review, servers_output, setup
-from counsel.cli.ask_options import quiet
-from counsel.cli.live_output import LiveAnswer
+from counsel.cli import conversations, daemon
+from counsel.cli.questions import consensus_board, review
+from counsel.cli.questions.ask_options import quiet
+from counsel.cli.servers import output as servers_output
+from counsel.cli.setup import command as setup
+from counsel.cli.terminal import output
+from counsel.cli.terminal.live_output import LiveAnswer
 from counsel.doctor import files
 from counsel.engine.consult.review.source import Change
 from counsel.errors import CounselError, InvalidArgument

@@ -15,23 +15,13 @@ from click.testing import CliRunner
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.cli import (
-    bench,
-    chat,
-    config,
-    daemon,
-    doctor,
-    ids,
-    live_output,
-    markdown,
-    output,
-    servers_output,
-    skills,
-    usage,
-)
+from counsel.cli import bench, config, daemon, doctor, ids, skills, usage
 from counsel.cli.ids import Ambiguous
-from counsel.cli.message_input import MessageInput
-from counsel.cli.stopped import Stopped
+from counsel.cli.questions import chat
+from counsel.cli.questions.message_input import MessageInput
+from counsel.cli.servers import output as servers_output
+from counsel.cli.terminal import live_output, markdown, output
+from counsel.cli.terminal.stopped import Stopped
 from counsel.doctor.messages import Finding
 from counsel.engine.store.records import Entry
 from counsel.errors import NotFound

@@ -421,7 +421,7 @@ async def test_daemons_that_die_again_and_again_are_given_up(
         if number < 2:
             await within(_until(lambda number=number: "wait" in daemons[number + 1].methods()))  # type: ignore[misc]
         now.at += seconds
-    with pytest.raises(Internal, match="it died again and again"):
+    with pytest.raises(Internal, match="it keeps dying"):
         await within(waiting)
 
 

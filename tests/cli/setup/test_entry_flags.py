@@ -9,7 +9,7 @@ import pytest
 import counsel
 from counsel import settings
 from counsel.agents.definitions import AGENTS
-from counsel.cli import setup_plan
+from counsel.cli.setup import plan as setup_plan
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import pytest
 
 from counsel.agents import start_folder
 from counsel.agents.definitions import AGENTS
-from counsel.cli import setup, setup_verify
-from counsel.cli.setup_plan import Step
+from counsel.cli.setup import command as setup
+from counsel.cli.setup import verify as setup_verify
+from counsel.cli.setup.plan import Step
 from counsel.mcp.tools import TOOLS
 from counsel.servers import Servers
 from counsel.servers import check as servers_check

@@ -306,13 +306,13 @@ def test_the_call_for_a_model() -> None:
 
 
 def test_what_certainly_does_not_fit_is_refused_and_near_the_limit_the_vendor_decides() -> None:
-    small = replace(ABLE, context=1_000)
+    small = replace(CAPABLE_MODEL, context=1_000)
     words = "word " * 1_000_000  # 1.25 million tokens
     fits = completion_request(turns=(Turn("user", words),))
     assert compose.compose(fits, route(small)).tokens > 1_000_000, "a client's header may allow a million"
     with pytest.raises(ContextLengthExceeded):
         compose.compose(completion_request(turns=(Turn("user", words + words),)), route(small))
-    large = replace(ABLE, context=2_000_000)
+    large = replace(CAPABLE_MODEL, context=2_000_000)
     assert compose.compose(completion_request(turns=(Turn("user", words + words),)), route(large)).tokens
 
 

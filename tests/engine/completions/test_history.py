@@ -84,7 +84,7 @@ async def test_a_chain_of_responses_has_a_longest_length(
     monkeypatch.setattr(history, "_request_and_answer", stored)
     store: Any = None
     if length > 2:
-        with pytest.raises(Conflict, match="More than 2 responses continue each other"):
+        with pytest.raises(Conflict, match="This chain has more than 2 responses"):
             await history.earlier(str(length), store)
         return
     turns = await history.earlier(str(length), store)

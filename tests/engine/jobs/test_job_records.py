@@ -225,9 +225,10 @@ async def test_every_waiter_sees_the_end_and_a_cancelled_one_leaves_nothing_behi
 
     async def work() -> None:
         await gate.wait()
+        running.wake_waiters()
 
     running.task = asyncio.create_task(work())
-    waiters = [asyncio.create_task(running.ended()) for _ in range(2)]
+    waiters = [asyncio.ensure_future(running.ended()) for _ in range(2)]
     await asyncio.sleep(0)
     waiters[0].cancel()
     await asyncio.sleep(0)

@@ -171,7 +171,7 @@ async def test_what_becomes_of_a_job_that_a_worker_takes_from_the_queue(
 async def test_a_call_whose_client_does_not_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], outcome: str
 ) -> None:
-    monkeypatch.setattr(recovery, "_CLIENT_GONE", 0.0)
+    monkeypatch.setattr(recovery, "_CLIENT_SECONDS", 0.0)
     engine = Engine(tmp_path, job(background=False, **fields))
     await engine.recovery.look()
     assert engine.outcome() == outcome
@@ -191,7 +191,7 @@ async def test_a_call_waits_for_its_client_and_continues_when_the_client_sends_i
 async def test_answers_that_were_paid_for_are_not_thrown_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "_CLIENT_GONE", 0.0)
+    monkeypatch.setattr(recovery, "_CLIENT_SECONDS", 0.0)
     engine = Engine(tmp_path, job(background=False))
     engine.store.replied = {"job_1"}
     await engine.recovery.look()
@@ -276,7 +276,7 @@ async def test_a_job_that_another_process_takes_first_is_left_to_it(tmp_path: Pa
 async def test_the_words_of_an_end_say_why_it_was_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "_CLIENT_GONE", 0.0)
+    monkeypatch.setattr(recovery, "_CLIENT_SECONDS", 0.0)
     engine = Engine(
         tmp_path,
         job("job_c", cancel=True),
@@ -467,7 +467,7 @@ async def test_a_call_that_is_interrupted_again_waits_for_its_client_again(
     monkeypatch.setattr(recovery, "time", clock)
     engine = Engine(tmp_path, job(background=False))
     await engine.recovery.look()
-    clock.now += recovery._CLIENT_GONE - 1
+    clock.now += recovery._CLIENT_SECONDS - 1
     await engine.recovery.look()
     assert engine.outcome() == "left"
     if ends == "it continues":
@@ -480,6 +480,6 @@ async def test_a_call_that_is_interrupted_again_waits_for_its_client_again(
     clock.now += 2
     await engine.recovery.look()
     assert engine.store.ends == {}, "its minute has begun again"
-    clock.now += recovery._CLIENT_GONE
+    clock.now += recovery._CLIENT_SECONDS
     await engine.recovery.look()
     assert engine.store.ends["job_1"].status == "cancelled"

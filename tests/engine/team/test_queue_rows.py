@@ -289,7 +289,8 @@ async def test_a_workers_row_starts_its_job_if_nobody_else_runs_it(team: Team) -
 
 
 @pytest.mark.parametrize(
-    ("reason", "seconds"), [("its owner lives", queue._ALIVE), ("it stops", 0.0), ("no keys", queue._NO_KEYS)]
+    ("reason", "seconds"),
+    [("its owner lives", queue._OWNER_CHECK_SECONDS), ("it stops", 0.0), ("no keys", queue._NO_KEYS_SECONDS)],
 )
 async def test_a_job_that_cannot_start_here_is_offered_again_later(
     team: Team, reason: str, seconds: float
@@ -321,7 +322,7 @@ async def test_a_row_is_held_until_its_job_has_ended(team: Team) -> None:
 async def test_a_sweep_cleans_the_store_and_forgets_old_workers(team: Team) -> None:
     await team.queue._sweep(17)
     assert team.runner.sweeps == 1
-    assert team.table.statements == [("forget", queue._FORGOTTEN)]
+    assert team.table.statements == [("forget", queue._PRUNE_SECONDS)]
 
 
 async def test_jobs_that_this_process_has_without_knowing_it_are_given_back_after_a_while(
@@ -337,7 +338,7 @@ async def test_jobs_that_this_process_has_without_knowing_it_are_given_back_afte
     await team.queue._give_back_strays()
     assert team.table.statements == [("give back", "us", [5])]
     team.table.ours.remove("job_brief")
-    clock.now += queue._STRAY_AFTER
+    clock.now += queue._STRAY_SECONDS
     await team.queue._give_back_strays()
     clock.now += 1
     team.table.ours.append("job_brief")

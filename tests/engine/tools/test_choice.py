@@ -14,8 +14,12 @@ from counsel.engine.tools import choose
 from counsel.errors import InvalidArgument, NotFound
 
 
-def row(name: str, agent: str, scope: str = "user", *, enabled: bool = True, means: str = "x") -> Any:
-    server = SimpleNamespace(name=name, enabled=enabled, command="c", args=(), means=lambda: means)
+def row(
+    name: str, agent: str, scope: str = "user", *, enabled: bool = True, compared_fields: str = "x"
+) -> Any:
+    server = SimpleNamespace(
+        name=name, enabled=enabled, command="c", args=(), compared_fields=lambda: compared_fields
+    )
     return SimpleNamespace(server=server, agent=agent, scope=scope)
 
 
@@ -29,10 +33,10 @@ def _no_counsel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ROWS = (
-    row("notes", "gemini", means="other"),
+    row("notes", "gemini", compared_fields="other"),
     row("notes", "claude"),
-    row("notes", "claude", "local", means="local"),
-    row("notes", "codex", means="local"),
+    row("notes", "claude", "local", compared_fields="local"),
+    row("notes", "codex", compared_fields="local"),
     row("notes", "codex", "project"),
 )
 

@@ -37,7 +37,7 @@ async def test_a_session_ends_when_nobody_has_used_it_for_an_hour(open_store: Op
     store = open_store()
     for name in ("s_1", "s_2"):
         await store.mcp_sessions.open(name, "p_ada", "state")
-        await age(store, "mcp_sessions", "seen", name, mcp_sessions.IDLE - 60)
+        await age(store, "mcp_sessions", "seen", name, mcp_sessions.IDLE_SECONDS - 60)
     assert await store.mcp_sessions.use("s_1", "p_ada") == "state"
     for name in ("s_1", "s_2"):
         await age(store, "mcp_sessions", "seen", name, 120)
