@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
+import counsel
 from counsel import run_paths as places
 from counsel.agents.definitions import WITH_SETUP, Agent, PassedEnv, locate
 from counsel.agents.self_entry import NAME, is_ours
@@ -125,7 +126,7 @@ def server(agent: Agent, settings: Settings) -> Server:
 
 def _needs_pythonpath(env: Mapping[str, str]) -> bool:
     """Whether this counsel is found only through PYTHONPATH."""
-    source_folder = str(Path(__file__).parents[2])
+    source_folder = str(Path(counsel.__file__).parents[1])
     return source_folder in env.get("PYTHONPATH", "").split(os.pathsep)
 
 
