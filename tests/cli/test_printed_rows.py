@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from counsel import cli
 from counsel.cli import conversations, daemon
 from counsel.cli.questions import consensus_board, review
 from counsel.cli.questions.ask_options import quiet
@@ -230,3 +231,12 @@ def test_of_servers_with_one_name_the_one_that_runs_is_shown() -> None:
     assert servers_output._row("notes", [shadowed, waiting], columns, reveal=False) == [
         *cells[:3], "", "stdio run-codex -x", "claude: shadowed by local"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [["--limit", "nope", "--json"], ["--json", "--limit", "nope"]])
+def test_with_json_a_wrong_option_is_json_too_wherever_it_is(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["jobs", *arguments]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert "nope" in document["error"]

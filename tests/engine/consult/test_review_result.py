@@ -14,7 +14,7 @@ from counsel.engine.consult.review import run
 from counsel.engine.consult.review.diff import FileDiff, Hunk
 from counsel.engine.consult.review.findings import RawFinding
 from counsel.engine.consult.review.run import CheckReply, Review, _LineCounts, _Run
-from counsel.errors import UpstreamError
+from counsel.errors import Internal, ProviderUnavailable, UpstreamError
 from counsel.results import ModelFailure
 
 ADDED = FileDiff(path="new.py", status="added", hunks=(Hunk(0, 1, ("+a", "+b", "+c")),))
@@ -220,3 +220,16 @@ async def test_a_member_checks_the_worst_with_only_their_files(
     assert (reply.reply, [claim.title for claim in claims]) == ("check", checked)
     assert "the excerpt" in reply.verdicts
     assert [title for title in ("First", "Second", "Worst") if title in reply.verdicts] == sorted(checked)
+
+
+def test_a_member_that_cannot_be_asked_says_why() -> None:
+    route: Any = object()
+    error = ProviderUnavailable("OpenAI is not available.")
+    member: Any = SimpleNamespace(label="gpt-5", route=route, error=error)
+    assert run._route(member) is route
+    member.route = None
+    with pytest.raises(ProviderUnavailable, match="OpenAI is not available"):
+        run._route(member)
+    member.error = None
+    with pytest.raises(Internal, match="gpt-5 has no route"):
+        run._route(member)

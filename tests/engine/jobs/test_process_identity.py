@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,3 +91,18 @@ def test_ps_reports_when_a_process_started() -> None:
     with subprocess.Popen(["true"]) as child:
         pass
     assert identity._started_by_ps(child.pid) is None
+
+
+@pytest.mark.parametrize(("machine_id", "decides"), [("4a5b", "the file"), ("", "the name")])
+def test_a_machine_is_known_by_its_id_or_else_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, machine_id: str, decides: str
+) -> None:
+    def machine(name: str, content: str) -> str:
+        monkeypatch.setattr(identity, "_read", lambda path: content if path == "/etc/machine-id" else "")
+        monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename=name))
+        return identity._machine.__wrapped__()
+
+    first, renamed = machine("one", machine_id), machine("two", machine_id)
+    assert first
+    assert (first == renamed) is (decides == "the file")
+    assert machine("one", "other") != first

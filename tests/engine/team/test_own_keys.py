@@ -193,3 +193,14 @@ async def test_an_invalid_key_or_provider_is_refused(
         await keys.set(ada.id, "opnai", KEY, config)
     with pytest.raises(NotFound):
         await keys.set(OPERATOR.id, "openai", KEY, config)
+
+
+async def test_an_own_key_of_any_form_is_kept_out_of_the_logs(
+    store: PostgresStore, ada: Person, tmp_path: Path
+) -> None:
+    key = "plain-words-of-ada-0123456789"  # nothing about it looks like a key
+    keys, server_settings = OwnKeys(store), server(tmp_path)
+    await keys.set(ada.id, "openai", key, server_settings)
+    assert key in redaction.redact(f"the vendor says {key} is wrong")
+    await keys.applied(Caller("ada", settings=server_settings, person=ada))
+    assert key not in redaction.redact(f"the vendor says {key} is wrong")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from counsel.engine.store.postgres import queue
 from counsel.engine.store.records import QueueEntry
 from engine.store.postgres.conftest import Open
 from support.stored import new_job
@@ -63,3 +65,31 @@ async def test_a_row_whose_conversation_runs_elsewhere_is_not_claimed(open_store
     assert await store.adopt(later.id, await owner(store, later.id), "another")
     assert await state(store, later.id) == ("todo", None, 0)
     assert (await state(store, running.id))[:2] == ("doing", other)
+
+
+async def test_workers_are_told_of_rows_that_are_given_back_and_only_then(open_store: Open) -> None:
+    store: Any = open_store()
+    worker = await registered(store)
+    job = replace(new_job(), queue=QueueEntry("any", 0, worker))
+    await store.submit(job)
+    (ticket,) = await store.database.row("SELECT ticket FROM counsel.jobs WHERE id = %s", job.id)
+    statements: list[str] = []
+
+    async def given_back(tickets: list[int | None]) -> None:
+        async def work(db: Any) -> None:
+            execute = db.execute
+
+            async def noted(sql: str, *values: object) -> Any:
+                statements.append(sql)
+                return await execute(sql, *values)
+
+            await queue.give_back(SimpleNamespace(execute=noted), tickets)  # type: ignore[arg-type]
+
+        await store.database.write(work)
+
+    await given_back([None])
+    assert statements == []
+    assert (await state(store, job.id))[0] == "doing"
+    await given_back([None, ticket])
+    assert (await state(store, job.id))[:2] == ("todo", None)
+    assert "pg_notify" in statements[-1]
