@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from counsel.models.wires.anthropic import MessagesReader
+from counsel.models.wires.anthropic_reader import MessagesReader
 from counsel.types import Notice
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from counsel.models.wires import WIRES
 from counsel.models.wires.call_settings import fits_strict_mode
-from counsel.models.wires.openai_responses import flat_name
+from counsel.models.wires.openai_shared import flat_name
 from counsel.types import (
     Call,
     Endpoint,

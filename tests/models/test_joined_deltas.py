@@ -12,7 +12,7 @@ import pytest
 from counsel import strict_json
 from counsel.models.transport import Transport
 from counsel.models.wires import WIRES
-from counsel.models.wires.openai_responses import ResponsesReader
+from counsel.models.wires.openai_responses_reader import ResponsesReader
 from counsel.types import Call, Endpoint, Event, Model, Provider, Text, Turn
 
 NAME = "response.output_text.delta"

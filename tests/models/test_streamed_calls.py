@@ -7,7 +7,7 @@ import json
 import pytest
 
 from counsel.models.wires import ALL_WIRES, WIRES
-from counsel.models.wires.openai_responses import flat_name
+from counsel.models.wires.openai_shared import flat_name
 from counsel.types import Event, Finished, Json, Notice, Thinking, Thought, ToolCall, ToolInput, ToolUse
 
 

@@ -11,7 +11,7 @@ from counsel.engine.context import conversation
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Store
 from counsel.errors import Conflict, InvalidArgument, NotFound
-from counsel.models.wires.openai_responses import flat_name
+from counsel.models.wires.openai_shared import flat_name
 from counsel.requests import CompletionRequest
 from counsel.results import ChatResult
 from counsel.types import Thought, ToolCall, ToolResult, Turn

@@ -13,7 +13,7 @@ from counsel.http.v1.api import ClientTool
 from counsel.http.v1.chat_request import arguments, function_tool, restrict_tools, tool_choice
 from counsel.http.v1.errors import BadRequest
 from counsel.lazy_dataclass import dataclass
-from counsel.models.wires.openai_responses import flat_name
+from counsel.models.wires.openai_shared import flat_name
 from counsel.types import ToolCall, ToolSpec
 
 _SEARCH = ("web_search", "web_search_preview")

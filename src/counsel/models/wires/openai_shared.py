@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from counsel import strict_json
 from counsel.models.wires.call_settings import fits_strict_mode
 from counsel.models.wires.token_counts import details, dollars
 from counsel.types import Call, Endpoint, Exact, Json, VendorBlock
+
+_LONGEST_NAME = 64  # of a tool, at OpenAI
+
+
+def flat_name(namespace: str, name: str) -> str:
+    """The name of a namespace's tool for clients and models without namespaces."""
+    flat = f"{namespace}__{name}"
+    if len(flat) <= _LONGEST_NAME:
+        return flat
+    return f"{flat[: _LONGEST_NAME - 9]}_{hashlib.sha256(flat.encode()).hexdigest()[:8]}"
 
 
 def named_schema(call: Call) -> dict[str, object]:
