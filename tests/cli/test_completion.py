@@ -223,6 +223,7 @@ def test_completing_starts_and_writes_nothing(
 def test_completing_commands_imports_none_of_them(env: dict[str, str], project: Path) -> None:
     modules = {name for name in imported_modules(env, project, "counsel ") if name.startswith("counsel.cli.")}
     assert modules == {
+        "counsel.cli.terminal",
         "counsel.cli.terminal.closed_window",
         "counsel.cli.terminal.output",
         "counsel.cli.terminal.tables",

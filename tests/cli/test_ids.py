@@ -293,6 +293,8 @@ def test_following_without_an_id_takes_the_job_that_runs(
     vendors.script(text="The slow answer.", gate="slow", contains="slow")
     with running_command(project, "ask", "slow", "-m", "gpt-5") as slow:
         vendors.wait_for(contains="slow", timeout=60)
+        while "slow" not in counsel("jobs").out:  # a foreground job is on disk after 200 ms
+            pass
         assert counsel("ask", "quick", "-m", "gpt-5").code == 0, "newer, and done"
         with running_command(project, "jobs", "--follow") as following:
             assert following.stderr is not None

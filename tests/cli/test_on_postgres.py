@@ -135,7 +135,7 @@ def test_the_doctor_says_when_the_database_cannot_be_used(
     with postgres_server.empty() as url:
         monkeypatch.setenv("COUNSEL_DATABASE", url)
         ((text, level),) = findings(counsel).items()
-    assert (level, "no tables" in text) == ("problem", True)
+    assert (level, "no counsel tables" in text) == ("problem", True)
 
 
 def test_the_doctor_knows_a_budget_that_is_used_up(
