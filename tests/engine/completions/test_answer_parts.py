@@ -305,6 +305,12 @@ def test_the_call_for_a_model() -> None:
     assert compose.compose(own, route()).exact == own.exact, "it is in the client's own body"
 
 
+def test_no_call_is_made_of_what_the_model_cannot_take() -> None:
+    with pytest.raises(InvalidArgument, match="it cannot see images") as refusal:
+        compose.compose(pictures(IMAGE), route(PLAIN))
+    assert refusal.value.fields["model"] == "m"
+
+
 def test_what_certainly_does_not_fit_is_refused_and_near_the_limit_the_vendor_decides() -> None:
     small = replace(CAPABLE_MODEL, context=1_000)
     words = "word " * 1_000_000  # 1.25 million tokens

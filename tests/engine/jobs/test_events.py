@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from counsel.engine.jobs import events
-from counsel.engine.jobs.events import Live
+from counsel.engine.jobs.events import Live, Slot
 from counsel.errors import Cancelled, UpstreamError
 from counsel.job_events import JobEvent, ToolInputAdded, Wait
 from counsel.types import ToolInput
@@ -86,6 +88,44 @@ async def test_thinking_is_stored_once_up_to_a_limit_and_replayed_to_late_follow
     assert [event.data for event in job.unwritten() if event.kind == "thinking"] == [
         {"text": "Again.", "offset": 0}
     ]
+
+
+async def test_a_model_that_begins_anew_thinks_from_the_start() -> None:
+    job = live()
+    job.begin("0", "answer")
+    job.thinking("0", "Let me see.")
+    job.begin("0", "answer")
+    listening = asyncio.create_task(events_of(job))
+    await asyncio.sleep(0)
+    job.thinking("0", "Again.")
+    job.done("completed")
+    assert [event.data for event in await listening if event.kind == "thinking"] == [
+        {"text": "Again.", "offset": 0}
+    ]
+
+
+@pytest.mark.parametrize(("keep", "thinking"), [(0, []), (5, ["Let me see."])])
+async def test_the_thinking_goes_with_the_whole_text_and_stays_with_a_part_of_it(
+    keep: int, thinking: list[str]
+) -> None:
+    job = live()
+    job.begin("0", "answer")
+    job.thinking("0", "Let me see.")
+    job.text("0", "Keep, or not")
+    job.restart("0", "failed", "it broke", model="gpt-5", after="sonnet", keep=keep)
+    job.done("completed")
+    assert [event.data["text"] for event in await events_of(job) if event.kind == "thinking"] == thinking
+
+
+@pytest.mark.parametrize(
+    ("first", "milliseconds"), [(None, None), (10.0, 0), (12.5, 2_500), (9.0, 0)], ids=str
+)
+def test_the_time_to_the_first_word_is_never_negative(first: float | None, milliseconds: int | None) -> None:
+    assert Slot("gpt-5", asked=10.0, first=first).first_ms == milliseconds
+
+
+def test_of_a_model_that_was_not_asked_nothing_is_read() -> None:
+    assert not is_read(live())
 
 
 async def test_the_stream_of_a_lost_job_stops_without_an_end() -> None:

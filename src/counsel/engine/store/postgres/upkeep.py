@@ -22,7 +22,7 @@ _ROW = 200  # bytes of a row, besides its long columns
 _UNUSED = "id NOT IN (SELECT conversation FROM counsel.jobs WHERE status = 'processing')"
 
 
-async def sweep(database: Database, limit: int = 0) -> int:
+async def sweep(database: Database, limit: int) -> int:
     """Delete what has expired, stay within `limit` bytes (0: none); return how many jobs were deleted."""
     deleted = await _expired(database)
     if limit:
