@@ -255,6 +255,19 @@ async def test_whoever_watches_learns_once_that_the_client_has_left(site: Site) 
     assert not connection.watch(first), "it has left already"
 
 
+async def test_whoever_has_stopped_watching_learns_nothing_of_the_client(site: Site) -> None:
+    connection, _ = site.connect()
+    seen: list[str] = []
+
+    def report() -> None:
+        seen.append("left")
+
+    assert connection.watch(report)
+    connection.unwatch(report)
+    connection.connection_lost(None)
+    assert seen == []
+
+
 def test_a_body_in_tiny_chunks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_PIECES", 3)
     monkeypatch.setattr(module, "SMALLEST_PIECE", 10)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from counsel import logs, settings
+from counsel.http.request_ids import RequestIds
 from fake import FakeAPI
 from support import api_client
 from support.http_server import served
@@ -68,6 +69,23 @@ async def test_one_id_from_the_header_to_the_call(
     assert "northern" not in text
     assert "sk-test" not in text
     assert api_client.TOKEN not in text
+
+
+async def test_what_is_not_a_request_passes_unchanged() -> None:
+    passed: list[object] = []
+
+    async def app(*arguments: object) -> None:
+        passed.extend(arguments)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: dict[str, Any]) -> None:
+        """Nothing is sent."""
+
+    scope = {"type": "lifespan"}
+    await RequestIds(app)(scope, receive, send)
+    assert passed == [scope, receive, send]
 
 
 @pytest.mark.parametrize("header", ["", "a b", "x" * 129, 'a"b', "ä"])

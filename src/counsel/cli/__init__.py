@@ -176,9 +176,7 @@ def _note_json(ctx: click.Context, _param: click.Parameter, value: bool) -> bool
 def json_option(command: Decorated) -> Decorated:
     """`--json`, passed to the command as `as_json`. Errors are then JSON documents on stdout, too."""
     summary = "Print one JSON document on stdout and nothing else."
-    return click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_note_json, help=summary)(
-        command
-    )
+    return click.option("--json", "as_json", is_flag=True, callback=_note_json, help=summary)(command)
 
 
 def wants_json() -> bool:

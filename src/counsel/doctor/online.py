@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from counsel.models.transport import Transport
     from counsel.team_login import TeamLogin
 
-ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0, attempts=1)
+ONLINE = Limits(total=10.0, connect=5.0, first_event=10.0, idle=10.0)
 
 
 async def reach(caller: Caller) -> list[Finding]:
