@@ -7,13 +7,14 @@ import json
 import os
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from counsel import settings
 from counsel.caller import Caller
-from counsel.engine.context import build, secret_content, secret_files
+from counsel.engine.context import build, secret_content, secret_files, uploads
 from counsel.errors import FileNotAllowed
 from counsel.requests import Question
 
@@ -204,6 +205,11 @@ def test_a_hard_link_to_a_secret_of_the_home_folder_is_refused(
     path.write_text("x\n")
     (project / "notes.txt").hardlink_to(path)
     assert not is_sent(caller(), "notes.txt")
+
+
+def test_an_upload_in_counsels_folder_is_no_hard_link_to_itself(caller: Callable[..., Caller]) -> None:
+    upload = uploads.copy(caller().settings.home, "notes.txt", b"text")
+    assert is_sent(replace(caller(), consented_files=(upload,)), str(upload))
 
 
 def test_other_hard_links_are_sent(project: Path, caller: Callable[..., Caller]) -> None:

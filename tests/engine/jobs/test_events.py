@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from counsel.engine.jobs import events
 from counsel.engine.jobs.events import Live, Slot
 from counsel.errors import Cancelled, UpstreamError
-from counsel.job_events import JobEvent, ToolInputAdded, Wait
+from counsel.job_events import JobEvent, ModelFinished, ToolInputAdded, Wait, Waiting
 from counsel.types import ToolInput
 
 
@@ -128,6 +129,68 @@ def test_of_a_model_that_was_not_asked_nothing_is_read() -> None:
     assert not is_read(live())
 
 
+def test_the_thinking_of_a_failed_model_is_stored() -> None:
+    job = live()
+    assert not job.has_thought
+    job.begin("0", "answer")
+    job.thinking("0", "Let me see.")
+    job.fail("0", UpstreamError("broken"))
+    assert job.has_thought
+    assert stored_thinking(job) == [{"text": "Let me see.", "offset": 0}]
+
+
+def test_the_thinking_of_a_later_phase_is_stored_after_that_of_the_first() -> None:
+    job = live()
+    for phase, text in (("initial", "One, "), ("refined", "two.")):
+        job.begin("0", phase)
+        job.thinking("0", text)
+        job.finish("0", "openai", 5, 0)
+    assert stored_thinking(job) == [{"text": "One, ", "offset": 0}, {"text": "two.", "offset": 5}]
+
+
+def stored_thinking(job: Live) -> list[object]:
+    return [event.data for event in job.unwritten() if event.kind == "thinking"]
+
+
+async def test_each_phase_has_a_text_of_its_own() -> None:
+    job = live()
+    for phase, text in (("initial", "First."), ("refined", "Second.")):
+        buffer = job.begin("0", phase)
+        assert buffer.text() == ""
+        job.text("0", text)
+        assert texts(job.unwritten()) == [("0", 0, text)]
+    job.done("completed")
+    assert texts(await events_of(job)) == [("0", 0, "Second.")]
+
+
+async def test_the_end_is_told_when_it_is_written() -> None:
+    job = live()
+    listening = asyncio.create_task(events_of(job))
+    await asyncio.sleep(0)
+    job.hold_end()
+    job.phase("judging")
+    job.done("completed")
+    assert kinds(job.events) == ["phase"]
+    assert kinds(job.unwritten()) == ["phase", "done"]
+    job.publish_end()
+    assert kinds(await listening) == ["phase", "done"]
+    assert kinds(await events_of(job)) == ["phase", "done"]
+
+
+def test_the_time_to_the_first_word_is_that_of_the_first_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(events, "time", SimpleNamespace(time=lambda: clock.now))
+    job = live()
+    job.begin("0", "answer")
+    for piece in ("One ", "two"):
+        clock.now += 1.5
+        job.text("0", piece)
+    job.finish("0", "openai", 3_000, 7)
+    finished = job.events[-1]
+    assert isinstance(finished, ModelFinished)
+    assert finished.first_ms == 1_500
+
+
 async def test_the_stream_of_a_lost_job_stops_without_an_end() -> None:
     job = live()
     listening = asyncio.create_task(events_of(job))
@@ -144,6 +207,7 @@ def test_the_database_gets_each_text_once_in_pieces() -> None:
     job.text("0", "One ")
     job.text("0", "two ")
     assert texts(job.unwritten()) == [("0", 0, "One two ")]
+    assert job.is_stored
     assert job.unwritten() == []
     job.text("0", "three")
     assert texts(job.unwritten()) == [("0", 8, "three")]
@@ -242,10 +306,15 @@ def test_what_a_job_waits_for() -> None:
     assert job.waits_for() == slot
     job.go_on("0")
     assert job.waits_for() is None
+    assert isinstance(job.events[-1], Waiting)
+    assert job.events[-1].wait is None, "followers learn that its wait is over"
     before = len(job.events)
     job.go_on("0")  # it does not wait
     assert len(job.events) == before
     job.text("1", "x")
+    assert job.slots["1"].waits is None
+    job.wait("1", turn)
+    job.begin("1", "refined")
     assert job.slots["1"].waits is None
 
 
