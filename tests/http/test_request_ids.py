@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from counsel import logs, settings
+from counsel.http.auth import Message
 from counsel.http.request_ids import RequestIds
 from fake import FakeAPI
 from support import api_client
@@ -77,10 +78,10 @@ async def test_what_is_not_a_request_passes_unchanged() -> None:
     async def app(*arguments: object) -> None:
         passed.extend(arguments)
 
-    async def receive() -> dict[str, Any]:
+    async def receive() -> Message:
         return {"type": "lifespan.startup"}
 
-    async def send(message: dict[str, Any]) -> None:
+    async def send(message: Message) -> None:
         """Nothing is sent."""
 
     scope = {"type": "lifespan"}

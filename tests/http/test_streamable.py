@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -289,6 +290,33 @@ async def test_a_client_that_hangs_up_may_say_why(
         while not (job.background or job.ended.is_set()):
             await client.ask("ping")
         assert job.status == status
+
+
+async def test_a_client_that_came_back_may_still_cancel_its_earlier_call() -> None:
+    abandoned: list[object] = []
+    entry: Any = SimpleNamespace(
+        request_arrived=asyncio.Event(), session=SimpleNamespace(abandon=abandoned.append)
+    )
+    work: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(mcp_sessions.Sessions(None).await_return(entry, 7, work))
+    await asyncio.sleep(0)
+    entry.request_arrived.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert abandoned == []
+    work.set_result(None)
+    await waiting
+    assert abandoned == [7]
+
+
+async def test_waiting_for_a_client_leaves_no_task_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_sessions, "RETURN_WITHIN", 0.0)
+    entry: Any = SimpleNamespace(request_arrived=asyncio.Event())
+    work: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    before = asyncio.all_tasks()
+    await mcp_sessions.Sessions(None).await_return(entry, 7, work)
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
 
 
 async def test_many_clients_at_once(tmp_path: Path) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from types import SimpleNamespace
 
-from counsel.engine.store.postgres import mcp_sessions, uploads
+import pytest
+
+from counsel.engine.store.postgres import mcp_sessions, upkeep, uploads
 from counsel.engine.store.postgres.store import PostgresStore
 from counsel.engine.store.postgres.upkeep import size
+from counsel.engine.store.records import Blob
 from engine.store.postgres.conftest import Open
-from support.stored import DAY, completed, fence, new_job, reply, usage
+from support.stored import DAY, completed, fence, new_job, reply, turn, usage
 
 
 async def names(store: PostgresStore, table: str, column: str = "id") -> list[str]:
@@ -84,6 +89,24 @@ async def test_a_process_that_was_not_seen_for_a_day_is_forgotten_unless_it_has_
     assert {"new", "busy"} <= set(remaining)
 
 
+@pytest.mark.parametrize(("took", "pause"), [(0.25, 0.25), (5.0, 1.0)])
+async def test_after_each_step_the_server_is_left_to_others_for_as_long_but_not_for_more_than_a_second(
+    open_store: Open, monkeypatch: pytest.MonkeyPatch, took: float, pause: float
+) -> None:
+    store, pauses, clock = open_store(), list[float](), itertools.count(1_000.0, took)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    for number in range(150):
+        await store.cache_answer(f"key-{number}", reply(), expires=time.time() - 60)
+    monkeypatch.setattr(upkeep, "time", SimpleNamespace(time=time.time, monotonic=lambda: next(clock)))
+    monkeypatch.setattr(upkeep, "asyncio", SimpleNamespace(sleep=sleep))
+    await store.sweep()
+    assert await names(store, "answers", "key") == []
+    assert pauses == [pause, pause], "the answers are deleted in two steps"
+
+
 async def test_past_the_limit_a_few_of_the_oldest_answers_go_and_at_the_limit_none(open_store: Open) -> None:
     store, now = open_store(), time.time()
     for number in range(60):
@@ -103,6 +126,18 @@ async def test_the_jobs_that_a_limit_deletes_are_counted(open_store: Open) -> No
         await store.submit(job)
         await store.finish(fence(job), completed(job))
     assert await store.sweep(1) == 2
+
+
+async def test_an_image_goes_with_the_job_that_a_limit_deletes(open_store: Open) -> None:
+    store, job = open_store(), new_job()
+    await store.put_blobs([Blob("sha", "image/png", b"picture")])
+    await store.database.rows("UPDATE counsel.blobs SET at = at - %s RETURNING 1", 2 * 3600)
+    await store.submit(job)
+    await store.finish(fence(job), completed(job, turn=turn(job)))  # whose first message has the image `sha`
+    await store.sweep()
+    assert await store.blobs(["sha"])
+    await store.sweep(1)
+    assert not await store.blobs(["sha"])
 
 
 async def test_a_row_without_long_columns_takes_space_too(open_store: Open) -> None:
