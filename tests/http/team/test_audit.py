@@ -61,6 +61,14 @@ async def test_the_log_says_who_did_what_from_where_without_prompts(team: TeamSe
     assert {row["name"] for row in await records(team, person="ann")} == {"Ann"}
 
 
+async def test_the_log_names_all_models_of_a_consensus(team: TeamServer) -> None:
+    api = await team.person("Ann")
+    body = {"prompt": SECRET, "models": ["gpt-5", {"model": "o3"}], "mode": "background"}
+    assert (await api.post("/api/jobs", body))[0] == 202
+    (row,) = [row for row in await records(team) if row["action"] == "asked"]
+    assert row["detail"].startswith("gpt-5, o3 through ")
+
+
 async def test_members_do_not_read_the_audit_log(team: TeamServer) -> None:
     for role in ("member", "read-only"):
         api = await team.person(role, role)
