@@ -379,6 +379,9 @@ def test_an_agent_gets_earlier_turns_before_the_question() -> None:
     exact = compose.compose(completion_request(turns=loop), route(None)).exact
     assert exact is not None
     assert exact.left_out == ("messages.tool_calls",), "it is reported"
+    exact = compose.compose(completion_request(turns=loop), route()).exact
+    assert exact is not None
+    assert exact.left_out == (), "a model's API takes them"
     assert compose.compose(ASKED, route(None)).turns == (Turn("user", "hi"),)
 
 
