@@ -124,8 +124,7 @@ class Database:
         loop = get_running_loop()
         due = loop.time() + seconds
         self._held.add(name, (work, write), due)
-        if self._alarm is None or self._alarm[0] is not loop:
-            self._look_at(loop, due)
+        self._look_by(loop, due)
         return write
 
     def take(self, name: str) -> Work[object] | None:
@@ -154,6 +153,10 @@ class Database:
         if not self._writer.waiting or due < self._due:
             self._due = due
         self._writer.waiting.append(item)
+        self._look_by(loop, due)
+
+    def _look_by(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        """Check the waiting writes at that time at the latest."""
         if self._alarm is None or self._alarm[0] is not loop or due < self._alarm[1]:
             self._look_at(loop, due)
 
