@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import field
 from datetime import datetime
 from pathlib import Path
@@ -201,8 +202,9 @@ class Counsel:
         engine = await self._open()
         job_id = await engine.submit(_chat(prompt, model, options), self._caller)
         try:
-            async for event in engine.follow(job_id):
-                yield event
+            async with aclosing(engine.follow(job_id)) as events:
+                async for event in events:
+                    yield event
             await engine.wait(job_id)
         except BaseException:
             await engine.cancel(job_id)

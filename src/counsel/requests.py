@@ -6,7 +6,7 @@ interface turns into JSON when it sends them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from counsel.caller import Caller
@@ -150,7 +150,7 @@ class Engine(Protocol):
     async def wait(self, job_id: str) -> Result:
         """Wait for the job's result; a failed job raises its error."""
 
-    def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+    def follow(self, job_id: str, after: int = 0) -> AsyncGenerator[JobEvent]:
         """The events after number `after`: past ones, then new ones until the job ends."""
 
     async def accepted(self, job_id: str) -> Accepted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -459,4 +459,4 @@ class Budget(Protocol):
 
 
 # A provider's model or an agent: takes a call and answers with events, of which the last is `Finished`, or raises.
-Answer: TypeAlias = Callable[[Call], AsyncIterator[Event]]
+Answer: TypeAlias = Callable[[Call], AsyncGenerator[Event]]

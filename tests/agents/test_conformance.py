@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -55,18 +55,18 @@ def rig(request: pytest.FixtureRequest, fake_api: FakeAPI, tmp_path: Path) -> Ri
     return rig
 
 
-def ask(rig: Rig, call: Call, limits: Limits = LIMITS, caller: Caller | None = None) -> AsyncIterator[Event]:
+def ask(rig: Rig, call: Call, limits: Limits = LIMITS, caller: Caller | None = None) -> AsyncGenerator[Event]:
     driver = resolve(rig.name)
     assert driver is not None
     return driver.answer(call, caller or rig.caller(), limits)
 
 
-async def collect(events: AsyncIterator[Event]) -> tuple[str, list[Event]]:
+async def collect(events: AsyncGenerator[Event]) -> tuple[str, list[Event]]:
     collected = [event async for event in events]
     return text_of(collected), collected
 
 
-async def collect_into(collected: list[Event], events: AsyncIterator[Event]) -> None:
+async def collect_into(collected: list[Event], events: AsyncGenerator[Event]) -> None:
     async for event in events:
         collected.append(event)
 
@@ -96,7 +96,7 @@ async def test_answers(rig: Rig, fake_api: FakeAPI) -> None:
 async def test_text_is_live(rig: Rig, fake_api: FakeAPI) -> None:
     """The first words arrive before the model sends the rest."""
     fake_api.script(times=None, text="one two three", deltas=3, gate="rest", gate_after=1)
-    async with aclosing(ask(rig, rig.call("count"))) as events:  # type: ignore[type-var]
+    async with aclosing(ask(rig, rig.call("count"))) as events:
         collected: list[Event] = []
         async for event in events:
             collected.append(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -190,7 +190,7 @@ class EngineStub:
             raise self._outcome
         return self._outcome
 
-    async def follow(self, _: str) -> AsyncIterator[JobEvent]:
+    async def follow(self, _: str) -> AsyncGenerator[JobEvent]:
         yield event_from(1, 0.0, "text", "0", {"text": "Hello", "offset": 0, "phase": "answer"})
 
 

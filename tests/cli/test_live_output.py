@@ -7,7 +7,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,7 @@ def test_the_partial_text_of_a_failed_answer_is_shown_by_its_job(
     assert b"overloaded" in err
 
 
-async def events(*texts: tuple[str, int]) -> AsyncIterator[JobEvent]:
+async def events(*texts: tuple[str, int]) -> AsyncGenerator[JobEvent]:
     for text, offset in texts:
         yield event_from(1, 0.0, "text", "0", {"text": text, "offset": offset})
 
@@ -206,7 +206,7 @@ def test_an_answer_that_is_stopped_after_a_mark_leaves_no_empty_line(
     answer = LiveAnswer(stream=True)
     void = {"model": "claude", "next": "claude", "reason": "retried", "error": "It broke.", "offset": 0}
 
-    async def broken() -> AsyncIterator[JobEvent]:
+    async def broken() -> AsyncGenerator[JobEvent]:
         yield event_from(1, 0.0, "text", "0", {"text": "uno", "offset": 0})
         yield event_from(2, 0.0, "restarted", "0", void)
 

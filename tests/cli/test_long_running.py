@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,7 +63,7 @@ class CounselStub:
         self.asked.append((question, model, temperature))
         return SimpleNamespace(text=f"about {question}", metadata={"model": model})
 
-    async def stream(self, question: str, *, model: str, temperature: float) -> AsyncIterator[JobEvent]:
+    async def stream(self, question: str, *, model: str, temperature: float) -> AsyncGenerator[JobEvent]:
         self.asked.append((question, model, temperature))
         yield event_from(1, 0.0, "notice", "0", {"kind_of": "warning", "text": "x"})
         for offset, text in ((0, "it "), (3, "is")):

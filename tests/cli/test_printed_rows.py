@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +76,7 @@ def test_the_databases_size_is_its_own_and_its_logs(tmp_path: Path) -> None:
     assert "at most 5,000" in str(limit_finding)
 
 
-async def events(*rows: tuple[str, dict[str, Any]]) -> AsyncIterator[JobEvent]:
+async def events(*rows: tuple[str, dict[str, Any]]) -> AsyncGenerator[JobEvent]:
     for number, (kind, data) in enumerate(rows, 1):
         yield event_from(number, 0.0, kind, "0", data)
 
@@ -111,7 +111,7 @@ async def test_a_consensus_without_a_terminal_prints_one_line_per_change(
     ]
 
     class Followed:
-        async def follow(self, job_id: str) -> AsyncIterator[JobEvent]:
+        async def follow(self, job_id: str) -> AsyncGenerator[JobEvent]:
             assert job_id == "job_1"
             for row in rows:
                 yield row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 import pytest
 
@@ -12,7 +12,7 @@ from counsel.http.api.event_cursor import Cursor, resumed
 from counsel.job_events import JobDone, JobEvent, ModelStarted, Restarted, TextAdded, TextFold
 
 
-async def stream(events: Iterable[JobEvent]) -> AsyncIterator[JobEvent]:
+async def stream(events: Iterable[JobEvent]) -> AsyncGenerator[JobEvent]:
     for event in events:
         yield event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -244,7 +244,7 @@ class EndlessEngine:
     def __init__(self) -> None:
         self.sent = 0
 
-    async def events(self, job_id: str) -> AsyncIterator[JobEvent]:
+    async def events(self, job_id: str) -> AsyncGenerator[JobEvent]:
         for number in range(200):
             self.sent += 1
             yield TextAdded(1, 0.0, "0", "x" * 10_000, 10_000 * number, "answer")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -12,7 +12,7 @@ from counsel.http.api import job_stream
 from counsel.job_event_json import event_from
 
 
-async def events(count: int, failure: Exception | None = None) -> AsyncIterator[job_stream.EventWithId]:
+async def events(count: int, failure: Exception | None = None) -> AsyncGenerator[job_stream.EventWithId]:
     for number in range(1, count + 1):
         yield str(number), event_from(number, 0.0, "text", "0", {"text": "word", "offset": 4 * (number - 1)})
     if failure is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ class FakeEngine:
         assert job.outcome is not None
         return result_from_json(job.outcome)
 
-    async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+    async def follow(self, job_id: str, after: int = 0) -> AsyncGenerator[JobEvent]:
         job, last = self._job(job_id), after
         while True:
             for event in job.events[last:]:

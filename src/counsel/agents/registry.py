@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -31,7 +31,7 @@ class AskableAgent(Record):
     def name(self) -> str:
         return f"{self.agent.name}:{self.model}" if self.model else self.agent.name
 
-    def answer(self, call: Call, caller: Caller, limits: Limits) -> AsyncIterator[Event]:
+    def answer(self, call: Call, caller: Caller, limits: Limits) -> AsyncGenerator[Event]:
         from counsel.agents import driver
 
         return driver.answer(driver_of(self.agent.name), call, caller, limits, self.model)

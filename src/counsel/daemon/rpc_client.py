@@ -12,7 +12,8 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
 from counsel import __version__, errors, pending_calls, resource_errors, size_limits
@@ -198,7 +199,7 @@ class RemoteEngine:
 
     async def _messages(
         self, method: str, params: dict[str, object]
-    ) -> AsyncIterator[JobEvent | dict[str, object]]:
+    ) -> AsyncGenerator[JobEvent | dict[str, object]]:
         await self.open()
         assert self._pipe is not None  # `open` set it
         self._number += 1
@@ -245,9 +246,10 @@ class RemoteEngine:
     async def _ask(self, method: str, **params: object) -> object:
         while True:
             try:
-                async for message in self._messages(method, params):
-                    if not isinstance(message, JobEvent):
-                        return message["result"]
+                async with aclosing(self._messages(method, params)) as messages:
+                    async for message in messages:
+                        if not isinstance(message, JobEvent):
+                            return message["result"]
             except _Lost:
                 await self._reclaim(read.text(params, "job_id") or read.text(params, "any_id"))
 
@@ -289,13 +291,14 @@ class RemoteEngine:
             self._forget(job_id)
         return result_from_json(result)
 
-    async def follow(self, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+    async def follow(self, job_id: str, after: int = 0) -> AsyncGenerator[JobEvent]:
         while True:
             try:
-                async for message in self._messages("follow", {"job_id": job_id, "after": after}):
-                    if isinstance(message, JobEvent):
-                        after = message.seq
-                        yield message
+                async with aclosing(self._messages("follow", {"job_id": job_id, "after": after})) as messages:
+                    async for message in messages:
+                        if isinstance(message, JobEvent):
+                            after = message.seq
+                            yield message
             except _Lost:
                 await self._reclaim(job_id)
             else:
@@ -330,8 +333,9 @@ class RemoteEngine:
         params: dict[str, object] = {"caller": rpc_server.caller_to_json(caller), "port": port}
         while True:
             try:
-                async for _ in self._messages("console_hold", params):
-                    return
+                async with aclosing(self._messages("console_hold", params)) as messages:
+                    async for _ in messages:
+                        return
             except _Lost:
                 await self.daemon_status()  # an answer resets the time limit for finding a daemon
                 on_restart()

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -239,19 +240,21 @@ class Engine:
             self._summaries_late = time.monotonic() + _SUMMARY_PAUSE
         return replace(result, title=running.title, final_summary=_summary(running, result))
 
-    async def follow(self, job_id: str, after: int = 0, push: Push | None = None) -> AsyncIterator[JobEvent]:
+    async def follow(self, job_id: str, after: int = 0, push: Push | None = None) -> AsyncGenerator[JobEvent]:
         """Events after `after`: stored ones first, then new ones until the job ends.
 
         If the job runs here, events that `push` accepts are not yielded.
         """
         if running := self._running(job_id):
-            async for event in running.live.follow(push):
-                yield event
-                if isinstance(event, LAST_EVENTS):
-                    return
+            async with aclosing(running.live.follow(push)) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, LAST_EVENTS):
+                        return
             after = 0  # another process has taken the job over and replays it from its start
-        async for event in replay.follow(self.store, lambda: self._job(job_id), job_id, after):
-            yield event
+        async with aclosing(replay.follow(self.store, lambda: self._job(job_id), job_id, after)) as events:
+            async for event in events:
+                yield event
 
     async def accepted(self, job_id: str) -> Accepted:
         """The immediate answer of a background call."""
@@ -277,7 +280,7 @@ class Engine:
             else f"{route.provider}/{route.name.removeprefix(route.provider + '/')}"
         ]
 
-    async def events(self, job_id: str) -> AsyncIterator[JobEvent]:
+    async def events(self, job_id: str) -> AsyncGenerator[JobEvent]:
         """All events since the job's start, including earlier attempts, then new ones until it ends."""
         if running := self._running(job_id):
             running.live.is_resumable = True
@@ -285,8 +288,9 @@ class Engine:
                 if event.seq > running.live.began:
                     break
                 yield event
-        async for event in self.follow(job_id):
-            yield event
+        async with aclosing(self.follow(job_id)) as events:
+            async for event in events:
+                yield event
 
     async def timeline(self, any_id: str) -> dict[str, object]:
         """What happened to a job and when: `timeline.Timeline`."""
@@ -368,7 +372,7 @@ class Engine:
         page = await self.store.jobs_page(limit, job_filter, cursor)
         return JobList(await self._summaries(page.rows)), page.next
 
-    def job_changes(self, newest: int) -> AsyncIterator[changes.JobChanges]:
+    def job_changes(self, newest: int) -> AsyncGenerator[changes.JobChanges]:
         """The newest jobs, then every job that any process adds, changes or deletes. Never ends."""
         return changes.follow(self.store, self._summaries, newest)
 

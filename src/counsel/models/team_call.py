@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from counsel import strict_json
@@ -75,8 +75,9 @@ class TeamCalls:
         request = ALL_WIRES[endpoint.provider.wire].prepare(call, model, endpoint)
         attempts = _Attempts(self, call, model, endpoint, request, limits, ends, reservation)
         try:
-            async for event in attempts.events():
-                yield event
+            async with aclosing(attempts.events()) as events:
+                async for event in events:
+                    yield event
         finally:
             if reservation:
                 reservation.settle(attempts.usage)

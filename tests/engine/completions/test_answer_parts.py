@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
@@ -135,7 +135,7 @@ async def cut(pieces: list[str], *sequences: str) -> tuple[str, Finished, bool]:
     """The text, the end, and whether all of the answer was read."""
     is_read = False
 
-    async def answer() -> AsyncIterator[Event]:
+    async def answer() -> AsyncGenerator[Event]:
         nonlocal is_read
         for piece in pieces:
             yield Text(piece)
@@ -175,7 +175,7 @@ async def test_an_answer_is_cut_where_a_sequence_begins(
 
 
 async def test_text_is_passed_on_as_soon_as_it_cannot_begin_a_sequence() -> None:
-    async def answer() -> AsyncIterator[Event]:
+    async def answer() -> AsyncGenerator[Event]:
         for piece in ("abc", "xE", "q"):
             yield Text(piece)
         yield Thinking("hm")

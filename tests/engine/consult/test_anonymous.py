@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
@@ -165,7 +165,7 @@ async def test_an_earlier_consensus_of_the_conversation_has_no_names_either(
 # ── the stated position ──
 
 
-async def events(*parts: Event) -> AsyncIterator[Event]:
+async def events(*parts: Event) -> AsyncGenerator[Event]:
     for part in parts:
         yield part
 
@@ -216,7 +216,7 @@ async def test_text_that_is_withdrawn_takes_its_held_back_end_with_it() -> None:
 
 
 async def test_a_failure_passes_through() -> None:
-    async def broken() -> AsyncIterator[Event]:
+    async def broken() -> AsyncGenerator[Event]:
         yield Text("a")
         raise CounselError("broken")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,7 +105,7 @@ class CallSetup:
     async def _permit(self) -> None:
         self.permits += 1
 
-    async def _answer(self, call: Call) -> AsyncIterator[Event]:
+    async def _answer(self, call: Call) -> AsyncGenerator[Event]:
         self.calls.append(call)
         for event in self.events:
             if isinstance(event, BaseException):
@@ -203,7 +203,7 @@ async def test_the_error_of_a_model_that_takes_too_long_says_what_helps() -> Non
     setup = CallSetup()
     release = asyncio.Event()
 
-    async def slow(call: Call) -> AsyncIterator[Event]:
+    async def slow(call: Call) -> AsyncGenerator[Event]:
         yield Text("so far")
         await release.wait()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
@@ -19,7 +19,7 @@ async def test_an_agent_gets_it_before_the_question_and_a_notice_says_so(
 ) -> None:
     calls: list[Call] = []
 
-    async def answer(call: Call) -> AsyncIterator[Event]:
+    async def answer(call: Call) -> AsyncGenerator[Event]:
         calls.append(call)
         yield Text("[1]" if len(calls) == 1 else "[true]")
         yield Finished(session="own")

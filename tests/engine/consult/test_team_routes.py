@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +37,7 @@ class TransportStub:
 
     async def stream(
         self, call: Call, model: Model, endpoint: Endpoint, limits: Limits
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         assert model.id == "gpt-5"
         self.asked.append((endpoint.team, limits.connect))
         if endpoint.team:

@@ -8,7 +8,7 @@ answer starts again below that line.
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -74,7 +74,7 @@ class LiveAnswer:
         else:
             self._progress, self._writer = progress(), PlainWriter()
 
-    async def follow(self, events: AsyncIterator[JobEvent]) -> None:
+    async def follow(self, events: AsyncGenerator[JobEvent]) -> None:
         async with self._progress:
             async for event in events:
                 if isinstance(event, TextAdded):

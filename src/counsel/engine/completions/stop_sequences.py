@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, cast
 
 from counsel.types import Event, Finished, Text, ToolInput, ToolUse
 
 
-async def cut(events: AsyncIterator[Event], sequences: tuple[str, ...]) -> AsyncIterator[Event]:
+async def cut(events: AsyncGenerator[Event], sequences: tuple[str, ...]) -> AsyncGenerator[Event]:
     """The events up to the first sequence. Closes the upstream connection: the rest is neither read nor paid for."""
     search = _Search(sequences)
-    async with aclosing(cast(Any, events)) as upstream:
+    async with aclosing(events) as upstream:
         async for event in upstream:
             if isinstance(event, Text):
                 if text := search.feed(event.delta):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
 from counsel import resource_errors
 from counsel.engine import results
@@ -149,7 +149,7 @@ class Consultation:
     def _uses_tools(self, step: Step) -> bool:
         return bool(self.job.task.tools) and step.uses_tools
 
-    def _events(self, step: Step, route: Route, call: Call, fold: Fold) -> AsyncIterator[Event]:
+    def _events(self, step: Step, route: Route, call: Call, fold: Fold) -> AsyncGenerator[Event]:
         call = self._of_team(step, call)
         if unsent := unsent_stops(call.exact, route.wire):
             return stop_sequences.cut(route.answer(call), unsent)
@@ -189,7 +189,7 @@ class Consultation:
             name = shown_name(self.job, self.live, step.slot, route)
             self.live.restart(step.slot, "retried", why, model=name, after=name)
 
-    async def _listen(self, step: Step, route: Route, events: AsyncIterator[Event], fold: Fold) -> None:
+    async def _listen(self, step: Step, route: Route, events: AsyncGenerator[Event], fold: Fold) -> None:
         if self._permit and route.is_agent:  # for models, the transport calls it before each request
             await self._permit()
         try:
@@ -198,7 +198,7 @@ class Consultation:
                     fold.cut_off()
                     break
         finally:
-            await _close(events)
+            await events.aclose()  # and with it the upstream connection
             fold.end_text()
         if fold.finished is None:
             raise Internal(
@@ -273,13 +273,6 @@ class Consultation:
 async def _within(seconds: float, work: Awaitable[None]) -> None:
     async with asyncio.timeout(seconds):
         await work
-
-
-async def _close(events: AsyncIterator[Event]) -> None:
-    """Close the generator, and with it the upstream connection."""
-    close: Callable[[], Awaitable[None]] | None = getattr(events, "aclose", None)
-    if close:
-        await close()
 
 
 def _amounts(reply: Reply) -> Spent:

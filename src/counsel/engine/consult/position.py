@@ -6,10 +6,9 @@ Text that may be the beginning of that line is held back until more of it arrive
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import cast
 
 from counsel.types import Event, Finished, Position, Text, Withdrawn
 
@@ -26,10 +25,10 @@ def split(text: str) -> tuple[str, Position | None]:
     return (text[:start], position) if position and start else (text, position)
 
 
-async def without_statement(events: AsyncIterator[Event]) -> AsyncGenerator[Event]:
+async def without_statement(events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
     """The events without the line; `Finished` has the position that it states."""
     pending, length = "", 0  # `length`: characters that were passed on
-    async with aclosing(cast(AsyncGenerator[Event], events)):
+    async with aclosing(events):
         async for event in events:
             if isinstance(event, Text):
                 text = pending + event.delta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import field, replace
 
@@ -31,7 +31,7 @@ _MOST = 64  # callers whose catalog is cached, and routes in each
 class Route:
     name: str  # as callers see it: `gpt-5`, `codex`
     provider: str
-    answer: Callable[[Call], AsyncIterator[Event]]
+    answer: Callable[[Call], AsyncGenerator[Event]]
     cost: Callable[[Usage], float | None]
     model: Model | None = None  # None: an agent, which knows its own limits
     wire: str = ""  # the format of its API; an agent has none
@@ -123,7 +123,7 @@ class Router:
         successor = self.catalog(caller).successor(model)
         prices.warm(model)
 
-        def answer(call: Call) -> AsyncIterator[Event]:
+        def answer(call: Call) -> AsyncGenerator[Event]:
             if successor is None:
                 return self._stream(call, target, limits)
             return self._stream_or_successor(call, target, successor, limits)
@@ -138,7 +138,7 @@ class Router:
         team_limits = replace(limits, connect=min(limits.connect, CONNECT))
         own = self.catalog(caller).own_target(model) if settings.team_offline == "local" else None
 
-        def answer(call: Call) -> AsyncIterator[Event]:
+        def answer(call: Call) -> AsyncGenerator[Event]:
             return self._stream_from_team(call, target, own, settings, team_limits)
 
         return _route(target, answer)
@@ -202,7 +202,7 @@ class Router:
                 yield event
 
 
-def _route(target: Target, answer: Callable[[Call], AsyncIterator[Event]]) -> Route:
+def _route(target: Target, answer: Callable[[Call], AsyncGenerator[Event]]) -> Route:
     model = target.model
     return Route(
         model.id,

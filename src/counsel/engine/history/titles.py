@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import cast
 
 from counsel.engine.consult import empty_answers, prompts
 from counsel.engine.consult.budget import Budgets
@@ -16,7 +14,7 @@ from counsel.engine.consult.routes import Router
 from counsel.engine.history import usage as usage_records
 from counsel.engine.jobs.model import Job
 from counsel.engine.store.protocol import Store
-from counsel.types import Call, Event, Finished, ModelSettings, Text, Turn, Usage, UsageReport
+from counsel.types import Call, Finished, ModelSettings, Text, Turn, Usage, UsageReport
 
 log = logging.getLogger("counsel.titles")
 TITLE_LENGTH = 60
@@ -75,7 +73,7 @@ class Summariser:
         call = replace(call, budget=budget)
         began, pieces, usage, end = time.monotonic(), [], Usage(), Finished()
         try:
-            async with aclosing(cast(AsyncGenerator[Event], route.answer(call))) as events:
+            async with aclosing(route.answer(call)) as events:
                 async for event in events:
                     if isinstance(event, Text):
                         pieces.append(event.delta)

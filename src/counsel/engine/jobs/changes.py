@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from counsel.engine.store.protocol import Store
@@ -24,7 +24,7 @@ class JobChanges:
     deleted: tuple[str, ...] = ()
 
 
-async def follow(store: Store, summarise: Summarise, newest: int) -> AsyncIterator[JobChanges]:
+async def follow(store: Store, summarise: Summarise, newest: int) -> AsyncGenerator[JobChanges]:
     """First the newest jobs, even if there is none. Never ends."""
     await store.flush()  # a job that has just started may not be stored yet
     job_list = _JobList(store, summarise, newest)

@@ -8,7 +8,7 @@ followers saw.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
@@ -322,7 +322,7 @@ class Live:
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────────
 
-    async def follow(self, push: Push | None = None) -> AsyncIterator[JobEvent]:
+    async def follow(self, push: Push | None = None) -> AsyncGenerator[JobEvent]:
         """Past events, with texts joined, then new ones up to the end; no end if the job was lost.
 
         Events that `push` takes are not yielded.

@@ -7,7 +7,7 @@ the job's end.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from counsel.engine.jobs import call_keys, partial
@@ -37,7 +37,7 @@ _POLL = 0.5  # seconds between reads of a job that another process runs, if no c
 
 async def follow(
     store: Store, look: Callable[[], Awaitable[JobDetail]], job_id: str, after: int
-) -> AsyncIterator[JobEvent]:
+) -> AsyncGenerator[JobEvent]:
     fold = TextFold()
     read_seq, end_seq = after, None
     while True:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from counsel.caller import Caller
 from counsel.engine.consult import empty_answers
@@ -51,7 +51,7 @@ _UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
 _LAST_ROUND = "\n\n[This was the last round of tool calls: answer with what you have.]"
 
 
-def answer(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncIterator[Event]:
+def answer(route: Route, call: Call, names: tuple[str, ...], caller: Caller) -> AsyncGenerator[Event]:
     """The route's answer, with these servers' tools if it can use tools."""
     if route.model is None:
         return _without_tools(route, call, f"{route.name} uses the MCP servers of its own configuration")
@@ -82,7 +82,7 @@ async def _with_tools(
 
 def _events(route: Route, call: Call) -> AsyncGenerator[Event]:
     """The route's events. Routes answer with generators: closing one closes the upstream connection."""
-    return cast(AsyncGenerator[Event], route.answer(call))
+    return route.answer(call)
 
 
 # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 from counsel.errors import InvalidArgument
 from counsel.front.json_messages import quoted
@@ -106,17 +107,14 @@ def _part(slot: str, text: Position) -> str:
     return f"~{slot}.{text.phase}.{text.length}.{'' if text.crc is None else f'{text.crc:08x}'}"
 
 
-async def resumed(events: AsyncIterator[JobEvent], cursor: Cursor) -> AsyncIterator[tuple[str, JobEvent]]:
+async def resumed(events: AsyncGenerator[JobEvent], cursor: Cursor) -> AsyncGenerator[tuple[str, JobEvent]]:
     """Yield the events that the client lacks, each with its cursor. `events` is a replay from the start."""
     reader = _Reader(cursor)
-    source: Any = events
-    try:
-        async for event in source:
+    async with aclosing(events):
+        async for event in events:
             for missing in reader.missing(event):
                 cursor.advance(missing)
                 yield str(cursor), missing
-    finally:
-        await source.aclose()
 
 
 class _Reader:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import aclosing
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from starlette.responses import StreamingResponse
 
@@ -30,7 +30,7 @@ LARGEST_BATCH = 256 * 1024  # characters that may wait for the client before rea
 class HasChanges(HasEvents, Protocol):
     """An engine with direct access to the database, not a client of one over a socket."""
 
-    def job_changes(self, newest: int) -> AsyncIterator[JobChanges]: ...
+    def job_changes(self, newest: int) -> AsyncGenerator[JobChanges]: ...
 
 
 async def show(call: ApiCall) -> object:
@@ -62,7 +62,7 @@ def _cursors(values: list[str]) -> dict[str, Cursor]:
 
 async def stream(
     engine: HasChanges, cursors: dict[str, Cursor], closing: asyncio.Event, *, jobs: bool
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str]:
     """Stream until the server stops, reading fails or, without `jobs`, all followed jobs have ended."""
     batch = _Batch()
     readers = [_read_job(engine, job, cursor, batch) for job, cursor in cursors.items()]
@@ -100,7 +100,7 @@ async def _succeeds(reader: Coroutine[object, object, None]) -> bool:
 
 async def _read_job(engine: HasEvents, job: str, cursor: Cursor, batch: _Batch) -> None:
     try:
-        async with aclosing(cast(Any, resumed(engine.events(job), cursor))) as events:
+        async with aclosing(resumed(engine.events(job), cursor)) as events:
             async for position, event in events:
                 await batch.put("job", {"job": job, "cursor": position, "event": event.to_json()})
     except NotFound:
@@ -108,7 +108,7 @@ async def _read_job(engine: HasEvents, job: str, cursor: Cursor, batch: _Batch) 
 
 
 async def _read_list(engine: HasChanges, batch: _Batch) -> None:
-    async with aclosing(cast(Any, engine.job_changes(NEWEST))) as reports:
+    async with aclosing(engine.job_changes(NEWEST)) as reports:
         async for changes in reports:
             for job in changes.deleted:
                 await batch.put("gone", {"job": job})

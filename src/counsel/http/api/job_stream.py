@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from starlette.responses import StreamingResponse
 
@@ -23,7 +23,7 @@ EventWithId: TypeAlias = tuple[str, JobEvent]
 class HasEvents(Protocol):
     """An engine that can replay a job from its start: one with direct access to the database, not a client of it."""
 
-    def events(self, job_id: str) -> AsyncIterator[JobEvent]: ...
+    def events(self, job_id: str) -> AsyncGenerator[JobEvent]: ...
 
 
 def response(
@@ -38,7 +38,7 @@ def response(
     )
 
 
-async def stream(events: AsyncIterator[EventWithId], closing: asyncio.Event) -> AsyncIterator[str]:
+async def stream(events: AsyncGenerator[EventWithId], closing: asyncio.Event) -> AsyncGenerator[str]:
     """Send each event as one message, with keepalive comments: proxies keep the connection open, and the server
     notices when the client has gone.
     """
@@ -59,9 +59,9 @@ async def stream(events: AsyncIterator[EventWithId], closing: asyncio.Event) -> 
 class _EventReader:
     """Reads all events in one task: a task and a timer for each event would cost more than the event."""
 
-    def __init__(self, events: AsyncIterator[EventWithId]) -> None:
+    def __init__(self, events: AsyncGenerator[EventWithId]) -> None:
         self.news = asyncio.Event()
-        self._events: Any = events
+        self._events = events
         self._ready: list[EventWithId] = []
         self._taken = asyncio.Event()
         self._quiet = False  # no event since the last tick

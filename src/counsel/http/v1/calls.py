@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Protocol, cast
 
 from counsel.caller import Caller
@@ -41,7 +41,7 @@ class Completing(Protocol):
 
     def follow(
         self, job_id: str, after: int = 0, push: Callable[[JobEvent], bool] | None = None
-    ) -> AsyncIterator[JobEvent]: ...
+    ) -> AsyncGenerator[JobEvent]: ...
 
 
 class Calls:

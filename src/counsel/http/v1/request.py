@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from contextlib import aclosing, suppress
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from counsel.caller import Caller
 from counsel.engine.store.records import JobDetail
@@ -145,7 +145,7 @@ class HttpRequest:
             if repeats and await self._has_ended(job):
                 await self._repeat(stream, request, job)
                 return
-            async with aclosing(cast(Any, engine.follow(job, push=push))) as events:
+            async with aclosing(engine.follow(job, push=push)) as events:
                 async for event in events:
                     if not is_consensus:
                         await stream.add(event)
