@@ -469,7 +469,9 @@ def report() -> Iterator[str]:
             problems: dict[str, list[str]] = {}
             for places, other_lines in variants(lines):
                 result = outcome(reader, other_lines, exit_, session)
-                difference = [row for row in difflib.ndiff(base, result) if row[0] in "+-"]
+                # not `ndiff`: Python 3.14 orders replaced lines differently
+                difference = [*difflib.unified_diff(base, result, n=0, lineterm="")][2:]
+                difference = [f"{row[0]} {row[1:]}" for row in difference if row[0] in "+-"]
                 problems.setdefault("\n".join(difference), []).append(places)
             yield from (f"## {'; '.join(places)}\n{rows}" for rows, places in problems.items() if rows)
 

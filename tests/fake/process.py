@@ -125,5 +125,6 @@ class FakeProcess:
             ) as response:
                 return json.load(response)
         except urllib.error.HTTPError as error:
-            message = json.load(error)["error"]
+            with error:
+                message = json.load(error)["error"]
             raise (TimeoutError if error.code == 408 else ValueError)(message) from None

@@ -71,7 +71,8 @@ def test_a_dry_run_writes_nothing_and_is_what_the_real_run_does(user: User) -> N
     (folder / "settings.json").write_bytes(user.file("gemini").read_bytes())
     parts = {part.splitlines()[0]: "--- " + part for part in diff.split("--- ")[1:]}
     mine = parts[str(user.file("gemini"))].split("\nClaude Code:")[0] + "\n"
-    subprocess.run(["patch", "-s", str(folder / "settings.json")], input=mine, text=True, check=True)
+    named = mine.replace(str(user.file("gemini")), "settings.json")
+    subprocess.run(["git", "apply", "-p0", "--unidiff-zero"], input=named, text=True, check=True, cwd=folder)
     user.counsel(*command)
     assert (folder / "settings.json").read_bytes() == user.file("gemini").read_bytes()
 
