@@ -22,6 +22,7 @@ from pathlib import Path
 from bench.clients import KEY, ROOT, Client, Peer, daemon_pid, stop_daemon
 
 CONVERSE = ROOT / ".cache" / "bench" / "converse" / "node_modules" / ".bin" / "converse-mcp-server"
+SETTLE = 0.5  # seconds that count, too: a batch's last writes and garbage come after its last answer
 
 
 def cpu_ms(pid: int | None) -> float:
@@ -71,6 +72,7 @@ async def main(options: argparse.Namespace) -> None:
             for name, client in clients.items():
                 before = sum(map(cpu_ms, pids[name]))
                 await calls(client, options.batch, options.at_once)
+                await asyncio.sleep(SETTLE)
                 costs.setdefault(name, []).append((sum(map(cpu_ms, pids[name])) - before) / options.batch)
     finally:
         for client in clients.values():
@@ -81,11 +83,13 @@ async def main(options: argparse.Namespace) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
     last = list(costs.values())[-1]
     for name, samples in costs.items():
-        median, least = statistics.median(samples), min(samples)
-        ratios = f"{median / statistics.median(last):.2f} {least / min(last):.2f}"
-        print(
-            f"{name:12} CPU per call: median {median:.3f} ms, least {least:.3f} ms; ratio to the last: {ratios}"
+        rows = (
+            ("median", statistics.median(samples), statistics.median(last)),
+            ("mean", statistics.fmean(samples), statistics.fmean(last)),
+            ("least", min(samples), min(last)),
         )
+        texts = (f"{label} {own:.3f} ms ({own / other:.2f} of the last)" for label, own, other in rows)
+        print(f"{name:12} CPU per call: {', '.join(texts)}")
 
 
 if __name__ == "__main__":

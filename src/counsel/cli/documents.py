@@ -1,6 +1,6 @@
 """`--json` documents: flat, with `id` for the job and `conversation` for its conversation. Times are UTC.
 
-They also keep the keys of earlier releases that do not conflict (`job_id`, `continuation`, `metadata`, `progress`).
+They also have the names of the MCP tools' results that do not conflict (`job_id`, `continuation`, `metadata`, …).
 """
 
 from __future__ import annotations
