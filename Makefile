@@ -84,6 +84,7 @@ lock:
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 pyproject.toml --group dev -o requirements-dev.lock
 	cd tests/clients/python && for name in installer llm langchain aider; do uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate -p 3.11 $$name.in -o $$name.lock || exit; done
 	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate --no-deps -p 3.11 src/counsel/models/embedded.in -o src/counsel/models/embedded.lock
+	uv pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-annotate --no-deps -p 3.11 src/counsel/models/embedded_openmp.in -o src/counsel/models/embedded_openmp.lock
 
 # The console's page, from console/ into src/counsel/http/console/page/.
 console:

