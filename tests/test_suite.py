@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,27 @@ def test_what_is_broken_does_not_run_again(
 ) -> None:
     assert suite.run(["-q"], ["-p", "no:cov"], folder_with(tmp_path, source)) == code
     assert "again" not in capfd.readouterr().out
+
+
+def test_what_is_missing_is_named_and_takes_the_floor_of_the_coverage_away(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs: list[list[str]] = []
+
+    def run(_: list[str], options: list[str]) -> int:
+        runs.append(options)
+        return 0
+
+    monkeypatch.setattr(suite, "run", run)
+    monkeypatch.setattr(suite, "PROGRAMS", {"Emacs": (("no-such-program",), ()), "Python": ((sys.executable,), ())})
+    monkeypatch.delenv("CI", raising=False)
+    assert suite.main() == 0
+    assert "--cov-fail-under=0" in runs[-1]
+    assert "Not installed, so their tests were skipped: Emacs." in capfd.readouterr().out
+    monkeypatch.setenv("CI", "true")
+    suite.main()
+    assert "--cov-fail-under=0" not in runs[-1]
+    monkeypatch.setattr(suite, "PROGRAMS", {})
+    monkeypatch.delenv("CI")
+    suite.main()
+    assert "--cov-fail-under=0" not in runs[-1]
