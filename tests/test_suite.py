@@ -78,7 +78,9 @@ def test_what_is_missing_is_named_and_takes_the_floor_of_the_coverage_away(
         return 0
 
     monkeypatch.setattr(suite, "run", run)
-    monkeypatch.setattr(suite, "PROGRAMS", {"Emacs": (("no-such-program",), ()), "Python": ((sys.executable,), ())})
+    monkeypatch.setattr(
+        suite, "PROGRAMS", {"Emacs": (("no-such-program",), ()), "Python": ((sys.executable,), ())}
+    )
     monkeypatch.delenv("CI", raising=False)
     assert suite.main() == 0
     assert "--cov-fail-under=0" in runs[-1]
