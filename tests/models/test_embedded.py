@@ -324,9 +324,10 @@ def test_it_is_a_provider_while_it_runs_and_its_port_closes_afterwards(local_hom
         endpoint = Catalog.load(user_settings).resolve("demo").endpoint
         assert endpoint.base_url == user_settings.env["COUNSEL_LOCAL_BASE_URL"]
         host, port = endpoint.base_url.removeprefix("http://").removesuffix("/v1").split(":")
-        with pytest.raises(urllib.error.HTTPError, match="401"):  # no other user of this machine may ask it
+        with pytest.raises(urllib.error.HTTPError, match="401") as refusal:  # nobody else may ask it
             urllib.request.urlopen(
                 urllib.request.Request(f"{endpoint.base_url}/chat/completions", data=b"{}")
             )
+        refusal.value.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))

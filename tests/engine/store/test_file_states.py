@@ -251,3 +251,15 @@ def test_a_file_with_few_free_pages_is_not_rewritten_when_it_returns_them_by_its
     before = path.stat().st_ino, path.read_bytes()
     assert maintenance.compact(path) == 0
     assert (path.stat().st_ino, path.read_bytes()) == before
+
+
+@pytest.mark.parametrize("name", ["a b", "a?mode=rw", "a#b", "50%41", "é", "a&b"])
+def test_the_address_of_a_file_names_it_whatever_its_folder_is_called(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name / "counsel.db"
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE here (x)")
+    with closing(sqlite3.connect(files.uri(path, "mode=ro"), uri=True)) as connection:
+        assert connection.execute("SELECT count(*) FROM here").fetchone() == (0,)
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            connection.execute("INSERT INTO here VALUES (1)")

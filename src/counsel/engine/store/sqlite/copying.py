@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from counsel.engine.store.sqlite import files
 from counsel.errors import Internal
 
 TABLES = (
@@ -141,7 +142,7 @@ _UNKNOWN = Internal(
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None)
+    return sqlite3.connect(files.uri(path, "mode=ro"), uri=True, timeout=5, isolation_level=None)
 
 
 def read_damaged(path: Path) -> sqlite3.Connection:

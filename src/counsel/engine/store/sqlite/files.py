@@ -11,6 +11,7 @@ import os
 import threading
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote
 
 Identity: TypeAlias = tuple[int, int]  # device and inode
 
@@ -19,6 +20,11 @@ _HEADER = 100  # bytes
 _handles: dict[Identity, tuple[int, int]] = {}  # → descriptor, users
 _guard = threading.Lock()
 _sync = getattr(os, "fdatasync", os.fsync)  # as SQLite does; macOS has only the second
+
+
+def uri(path: Path, options: str) -> str:
+    """The file's address for SQLite. Python 3.14's `Path.as_uri` would import `urllib.request` and TLS."""
+    return f"file://{quote(os.fsencode(path.absolute()))}?{options}"
 
 
 def identity(path: Path) -> Identity | None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from counsel.engine.store.records import Entry
+from counsel.engine.store.sqlite import files
 from counsel.text import without_surrogates
 
 _JOB = (
@@ -29,7 +30,7 @@ class SqliteLookup:
         self._connection: sqlite3.Connection | None = None
         if path.exists():
             try:
-                target = f"{path.absolute().as_uri()}?mode=ro"
+                target = files.uri(path, "mode=ro")
                 self._connection = sqlite3.connect(target, uri=True, timeout=5, isolation_level=None)
             except sqlite3.Error:
                 self.readable = False

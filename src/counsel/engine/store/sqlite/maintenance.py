@@ -44,7 +44,7 @@ def integrity(path: Path, seconds: float) -> Integrity:
 @contextlib.contextmanager
 def _read_only(path: Path, seconds: float) -> Iterator[sqlite3.Connection]:
     deadline = time.monotonic() + seconds
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)) as connection:
+    with closing(sqlite3.connect(files.uri(path, "mode=ro"), uri=True, timeout=2.0)) as connection:
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
         yield connection
 

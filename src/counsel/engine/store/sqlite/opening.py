@@ -93,7 +93,7 @@ def _open(path: Path) -> Location:
     try:
         unclean = files.size(log_file) > 0
         _check_header(file)
-        target = f"{path.absolute().as_uri()}?mode=rw"  # SQLite must not create it beside an old log
+        target = files.uri(path, "mode=rw")  # SQLite must not create it beside an old log
         with _reporting_damage(file.identity), closing(connect(target)) as connection:
             schema_version(connection, path)
             if not file.size:

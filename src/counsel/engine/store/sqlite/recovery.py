@@ -192,7 +192,7 @@ def _salvage(path: Path, aside: Path | None, db: sqlite3.Connection) -> Iterator
 
 def new_file(path: Path) -> sqlite3.Connection:
     """An empty database whose file returns freed pages to the disk."""
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=30, isolation_level=None)
+    db = sqlite3.connect(files.uri(path, "mode=rw"), uri=True, timeout=30, isolation_level=None)
     try:
         db.execute("PRAGMA auto_vacuum=INCREMENTAL")
         migrate(db, path)

@@ -109,7 +109,7 @@ def _open(path: Path) -> sqlite3.Connection:
     it."""
     if files.size(files.wal_files(path)[0]):
         return copying.read_only(path)
-    target = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    target = files.uri(path, "mode=ro&immutable=1")
     return sqlite3.connect(target, uri=True, isolation_level=None)
 
 
