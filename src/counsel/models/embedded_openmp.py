@@ -15,8 +15,10 @@ NAME = "libgomp.so.1"
 
 
 def is_missing(folder: Path) -> bool:
-    """Whether neither the system nor `folder` has the library."""
-    return sys.platform == "linux" and not (folder / NAME).exists() and not _is_loadable(NAME)
+    """Whether the runtime in `folder` needs the library, and neither the folder nor the system has it."""
+    if sys.platform != "linux" or (folder / NAME).exists() or _is_loadable(NAME):
+        return False
+    return any(NAME.encode() in part.read_bytes() for part in folder.glob("xllamacpp/*.so"))
 
 
 def unpack(packages: Path, folder: Path) -> bool:
