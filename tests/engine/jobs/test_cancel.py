@@ -101,6 +101,20 @@ async def test_a_cancelled_call_says_so_and_keeps_its_partial_text(
     assert report["groups"][0]["output_tokens"] > 0
 
 
+async def test_a_follower_sees_the_cancellation_as_the_last_event(
+    engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
+) -> None:
+    """The follower is there before: a later one reads the end from the database."""
+    fake_api.script(text="one two", deltas=2, hang_after=1)
+    job = await engine.submit(FIRST, caller(), background=True)
+    events = engine.follow(job)
+    async with asyncio.timeout(20):
+        await anext(event async for event in events if event.kind == "text")
+        await engine.cancel(job)
+        kinds = [event.kind async for event in events]
+    assert kinds[-1] == "cancelled"
+
+
 async def test_a_cancelled_consensus_ends_every_call_as_cancelled(
     engine: Engine, caller: Callable[..., Caller], fake_api: FakeAPI
 ) -> None:

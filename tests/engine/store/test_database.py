@@ -219,6 +219,17 @@ async def test_quick_writes_reach_the_disk_together_when_the_first_one_is_due(da
     assert database._to_disk.when() < patient.when()
 
 
+async def test_a_quick_write_after_a_flush_plans_the_next_flush(database: Database) -> None:
+    await database.quickly(put("a"), 1800)
+    first = database._to_disk
+    database._sync()
+    await database.quickly(put("b"), 3600)
+    assert first is not None
+    assert database._to_disk is not None
+    assert not database._to_disk.cancelled()
+    assert database._to_disk.when() > first.when()
+
+
 async def test_a_flush_of_quick_writes_leaves_waiting_writes_alone(database: Database) -> None:
     """Otherwise each single call would need two commits: its row with the sync of the call before it, then its end."""
     await database.quickly(put("a"))
