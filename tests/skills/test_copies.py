@@ -67,6 +67,17 @@ def test_two_copies_that_differ_are_both_marked(user: User) -> None:
     assert "drift" in notes(user, "gem")["codex"]
 
 
+def test_a_note_about_a_difference_names_a_copy_that_differs(user: User) -> None:
+    add_skill(user, "~/.claude", "gem", plain("gem", "one"))
+    add_skill(user, "~/.codex", "gem", plain("gem", "one"))
+    add_skill(user, "~/.gemini", "gem", plain("gem", "two"))
+    rows = {row["agent"]: row for row in user.run("list", "--json").json["skills"] if row["name"] == "gem"}
+    texts = {agent: " ".join(row["problems"]) for agent, row in rows.items()}
+    assert f"differs from the copy in {user.home}/.gemini/skills/gem." in texts["claude"]
+    assert f"differs from the copy in {user.home}/.gemini/skills/gem." in texts["codex"]
+    assert f"differs from the copy in {user.home}/.claude/skills/gem." in texts["gemini"]
+
+
 def test_two_equal_copies_are_not_marked(user: User) -> None:
     add_skill(user, "~/.claude", "gem", plain("gem", "one"))
     add_skill(user, "~/.codex", "gem", plain("gem", "one"))

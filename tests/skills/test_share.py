@@ -76,7 +76,7 @@ def test_an_existing_skill_is_not_replaced_without_confirmation(user: User, tmp_
     output = user.run("share", str(user.home / ".claude" / "skills" / "gem"), "--to", "codex", "--json")
     assert output.code == 1
     assert output.json["code"] == "CONFLICT"
-    assert "--yes" in output.json["hint"]
+    assert "Use --yes to continue: the existing files are moved to the backups." in output.json["hint"]
     after = {path: content for path, content in tree(tmp_path).items() if not path.startswith("counsel")}
     assert after == {path: content for path, content in before.items() if not path.startswith("counsel")}
 
