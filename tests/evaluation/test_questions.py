@@ -79,3 +79,15 @@ def test_a_file_that_is_missing_empty_or_binary_is_an_error(tmp_path: Path) -> N
     ):
         with pytest.raises(CounselError, match=problem):
             questions.read(path)
+
+
+def test_a_file_may_have_as_many_bytes_as_the_limit_and_none_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_file(tmp_path, valid_question())
+    size = path.stat().st_size
+    monkeypatch.setattr(questions, "MAX_BYTES", size)
+    assert len(questions.read(path)) == 1
+    monkeypatch.setattr(questions, "MAX_BYTES", size - 1)
+    with pytest.raises(CounselError, match=f"is larger than {size - 1:,} bytes"):
+        questions.read(path)

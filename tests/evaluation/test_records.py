@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from counsel import settings
 from counsel.errors import ConfigInvalid, Conflict, CounselError, FileNotAllowed
 from counsel.evaluation import estimate as estimates
 from counsel.evaluation.questions import Question
 from counsel.evaluation.records import Records
 from counsel.evaluation.run import Panel
 from counsel.evaluation.scoring import Ballot, Choice, Score, Trial
+from counsel.models.catalog import Catalog
 
 ONE = Question("1", "Capital of Côte d'Ivoire?", ("Yamoussoukro", "Abidjan"), "Yamoussoukro")
 TWO = Question("2", "2 + 2?", ("4", "5"), "4")
@@ -165,3 +167,12 @@ def test_models_without_a_price_are_named_once_and_not_counted(monkeypatch: pyte
     assert estimate.calls == 7
     alone = estimates.estimate([TWO], Panel(("a",), None, refine=False), ["a"], catalog)
     assert alone.cost_usd == pytest.approx(((len("2 + 2?45") / 4 + 300) * 1.0 + 600 * 2.0) / 1e6)
+
+
+def test_an_estimate_has_the_prices_of_the_catalog_and_none_for_agents() -> None:
+    catalog = Catalog.load(settings.load({"OPENAI_API_KEY": "sk-test-000000000000000000000000"}))
+    priced = estimates.estimate(
+        [TWO], Panel(("gpt-5", "codex"), None, refine=False), ["gpt-5", "codex"], catalog
+    )
+    assert priced.cost_usd > 0
+    assert priced.unpriced == ("codex",)

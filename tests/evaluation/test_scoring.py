@@ -79,8 +79,9 @@ def test_refinement_is_counted_by_member() -> None:
     trials = (
         trial("right", "wrong", None, refined=("wrong", "right", "right")),
         trial("right", "wrong", "wrong", refined=("right", "other", None)),
+        trial("wrong", refined=("other",)),
     )
-    assert scoring.changes(trials) == scoring.Changes(fixed=2, broken=1, kept_right=1, kept_wrong=1)
+    assert scoring.changes(trials) == scoring.Changes(fixed=2, broken=1, kept_right=1, kept_wrong=2)
 
 
 def test_without_refinement_or_judge_there_are_no_rows_for_them() -> None:
@@ -96,7 +97,13 @@ def test_a_price_that_is_not_known_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("right", "total", "low", "high"),
-    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (8, 10, 0.4902, 0.9433), (50, 100, 0.4038, 0.5962)],
+    [
+        (0, 0, 0.0, 1.0),
+        (0, 10, 0.0, 0.2775),
+        (10, 10, 0.7225, 1.0),
+        (8, 10, 0.4902, 0.9433),
+        (50, 100, 0.4038, 0.5962),
+    ],
 )
 def test_intervals_are_wilsons(right: int, total: int, low: float, high: float) -> None:
     assert scoring.interval(right, total) == pytest.approx((low, high), abs=5e-5)
