@@ -159,6 +159,18 @@ async def test_of_too_many_connections_the_one_that_was_idle_for_longest_is_clos
             client.close()
 
 
+async def test_dozens_of_idle_connections_stay_open(tmp_path: Path) -> None:
+    engine: Any = Echo()
+    identity = ClientIdentity(env={"COUNSEL_HOME": str(tmp_path)}, cwd=tmp_path)
+    async with AskService(engine, identity, "s", tmp_path) as ask_service:
+        clients = [await SocketClient.to(ask_service.path) for _ in range(24)]
+        for number, client in enumerate(clients):
+            client.send(f"request {number}")
+            assert (await client.line())["requestId"] == f"request {number}"
+        for client in clients:
+            client.close()
+
+
 async def test_a_connection_that_has_asked_nothing_makes_room_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

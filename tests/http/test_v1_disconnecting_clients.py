@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +13,9 @@ import pytest
 
 from counsel.http.v1.calls import Calls
 from fake import FakeAPI
-from support.v1 import V1, served
+from support import api_client
+from support.api_client import Api, in_process
+from support.v1 import V1, address, served
 
 ASK: dict[str, Any] = {"model": "gpt-5", "messages": [{"role": "user", "content": "hello"}]}
 OURS = ("RequestResponseCycle.", "Runner.", "V1.", "_wait_for_disconnect", "_HttpRequest.")
@@ -131,6 +134,21 @@ async def test_a_client_that_does_not_wait_for_its_plain_answer_cancels_the_call
     await fake_api.wait_for(count=1)
     call.cancel()
     await fake_api.wait_for(state="disconnected")
+
+
+async def test_a_plain_request_to_a_server_that_stops_is_answered_with_where_its_job_continues(
+    tmp_path: Path, fake_api: FakeAPI
+) -> None:
+    fake_api.script(gate="never")
+    async with AsyncExitStack() as client:
+        async with in_process(tmp_path, fake_api) as api:
+            session = await client.enter_async_context(api_client.client(address(api)))
+            call = asyncio.create_task(Api(session).post("/v1/chat/completions", {**ASK, "store": True}))
+            await fake_api.wait_for(count=1)
+        status, document = await call
+    assert status == 503
+    assert "This server is being stopped. Job job_" in document["error"]["message"]
+    assert "continues when counsel runs again" in document["error"]["message"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
