@@ -192,6 +192,17 @@ def test_reading_nothing_is_not_reading_an_empty_file(tmp_path: Path) -> None:
     assert document.get(("a",)) is MISSING
 
 
+def test_an_unreadable_file_may_count_as_missing(tmp_path: Path) -> None:
+    reader = safewrite.Reader()
+    (tmp_path / "valid.json").write_text('{"a": 1}')
+    (tmp_path / "broken.json").write_text('{"a": ]}')
+    document = reader.read_quietly(Target(tmp_path / "valid.json", "json"))
+    assert document is not None
+    assert document.value == {"a": 1}
+    assert reader.read_quietly(Target(tmp_path / "broken.json", "json")) is None
+    assert reader.read_quietly(Target(tmp_path / "none.json", "json")) is None
+
+
 @pytest.mark.parametrize("partial_text", ["", '{"theirs": '])
 @pytest.mark.parametrize("when", ["planning", "writing"])
 def test_a_file_that_is_being_written_in_place_is_waited_for(

@@ -38,7 +38,7 @@ class JsonDocument(Document):
         self._from = text
 
     @classmethod
-    def read(cls, text: str, *, comments: bool = False, previous: PreviousText | None = None) -> Self:
+    def read(cls, text: str, *, comments: bool, previous: PreviousText | None = None) -> Self:
         plain = Plain.of(text, comments=comments)
         with no_collection():
             root = root_container(plain, previous)

@@ -178,7 +178,7 @@ class _Text:
                 removed_sections.add(number)
                 blocks.append((statement.start, self.ends[number]))
             elif statement.section in removed_sections:
-                continue
+                pass  # removed with its section
             elif is_removed:
                 cuts.append(self._line_cut(statement))
             elif statement.value is not None and statement.value.kind == "inline":
