@@ -181,6 +181,22 @@ def test_a_clients_effort_is_one_with_which_the_model_searches(call: Call, setti
     assert alone.body["reasoning"] == {"effort": "minimal"}
 
 
+@pytest.mark.parametrize(
+    ("budget", "level"),
+    [(1, "low"), (4_096, "low"), (4_097, "medium"), (16_384, "medium"), (16_385, "high")],
+)
+def test_a_budget_of_thinking_becomes_a_level_where_it_is_not_counted(budget: int, level: str) -> None:
+    model = replace(
+        FULL_MODEL,
+        effort_style="reasoning",
+        efforts={"low": "low", "medium": "medium", "high": "high"},
+    )
+    request = prepare("openai_responses", exactly(thinking_budget=budget), model)
+    assert request.body["reasoning"] == {"effort": level}
+    (change,) = request.adapted
+    assert (change.setting, change.asked, change.sent) == ("thinking", f"{budget} tokens", level)
+
+
 def test_anthropic_sends_parallel_tools_with_the_choice() -> None:
     assert body("anthropic", exactly(parallel_tool_calls=False))["tool_choice"] == {
         "type": "auto",

@@ -172,11 +172,28 @@ def _fed(pieces: list[bytes]) -> http1.Response:
     return response
 
 
+@pytest.mark.parametrize(("size", "writes"), [(0, 1), (1, 1), (http1._JOINED, 1), (http1._JOINED + 1, 2)])
+async def test_a_small_body_is_written_with_its_head_and_a_large_one_is_not_copied(
+    size: int, writes: int
+) -> None:
+    pool, transport = Pool(), _Nowhere()
+    connection = http1.Connection(pool, ("", 0, None))
+    connection.connection_made(transport)
+    connection.send(b"head", b"x" * size)
+    pool.close()
+    assert len(transport.writes) == writes
+    assert b"".join(transport.writes) == b"head" + b"x" * size
+
+
 class _Nowhere(asyncio.Transport):
     closing = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        pass
+        self.writes.append(bytes(data))
 
     def is_closing(self) -> bool:
         return self.closing

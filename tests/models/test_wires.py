@@ -482,6 +482,13 @@ def test_counts_that_a_server_does_not_state_are_zero(
     assert report == UsageReport(Usage())
 
 
+def test_the_usage_at_the_end_counts_without_a_message_start() -> None:
+    """Some gateways leave the first event out."""
+    last_event = {"type": "message_delta", "delta": {}, "usage": {"input_tokens": 3, "output_tokens": 2}}
+    (report,) = WIRES["anthropic"].reader().feed("", json.dumps(last_event))
+    assert report == UsageReport(Usage(input=3, output=2))
+
+
 def test_text_that_googles_own_tools_add_to_the_prompt_is_input() -> None:
     counts = {"promptTokenCount": 10, "toolUsePromptTokenCount": 4, "candidatesTokenCount": 2}
     (report,) = WIRES["gemini"].reader().feed("", json.dumps({"usageMetadata": counts}))
