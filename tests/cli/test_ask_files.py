@@ -214,3 +214,9 @@ def test_the_daemon_gets_the_consent_with_the_request(person: User) -> None:
     )
     assert daemon_caller.consented_files == (Path(path), person.project / "src/a.py")
     assert daemon_caller.consented_secrets == (Path(path),)
+
+
+def test_a_pattern_has_at_most_as_many_characters_as_a_path(tmp_path: Path) -> None:
+    longest = f"{tmp_path}/".ljust(4096, "*")
+    assert ask_files.is_path(longest, tmp_path)
+    assert not ask_files.is_path(f"{longest}*", tmp_path)

@@ -272,10 +272,11 @@ def test_a_numbered_list_counts_on_when_its_items_arrive_one_by_one(window: Wind
     ["x" * 100_000, "word " * 20_000, "[" * 5_000, "> " * 5_000 + "deep", "```\n" + "code\n" * 20_000],
     ids=["one-word", "one-paragraph", "brackets", "quotes", "code"],
 )
-def test_a_block_without_end_is_shown_in_parts(text: str) -> None:
+@pytest.mark.parametrize("size", [20_000, 40_000])
+def test_a_block_without_end_is_shown_in_parts(text: str, size: int) -> None:
     stream = MarkdownStream()
     rows = []
-    for piece in pieces(text, 20_000):
+    for piece in pieces(text, size):
         stream.add(piece)
         finished, live = stream.frame(79, 20)
         rows += finished

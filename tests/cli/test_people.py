@@ -63,6 +63,8 @@ def test_people_are_added_listed_changed_and_disabled(person: User, url: str) ->
     )
     assert person.run("change", "Bob", "--no-groups").err == "Bob: now admin, no groups.\n"
     assert person.run("change", "Bob", "--group", "ops", "--no-groups").code == 2
+    nothing = person.run("change", "Bob")
+    assert (nothing.code, "Nothing to change" in nothing.err) == (2, True)
 
 
 def test_a_token_that_is_ended_takes_no_options_of_a_new_one(person: User) -> None:
