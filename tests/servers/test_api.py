@@ -133,7 +133,7 @@ def test_python_gets_the_same_refusals(server: Server, user: User) -> None:
         user.servers().add([server])
     user.counsel("add", "y", "-a", "codex", "--", "c")
     with pytest.raises(InvalidArgument):
-        user.servers().update("y", lambda _: server)
+        user.servers().update("y", lambda _: server.replaced(name="y"))
     assert [row["name"] for row in user.json("list")["servers"]] == ["y"]
 
 

@@ -162,7 +162,7 @@ def refuse_unusable(server: Server, old: Server | None = None) -> None:
     }
     if server.transport not in TRANSPORTS:  # one agent's own transport: its module checks it
         values = {name: value for name, value in values.items() if name not in ("transport", "url")}
-    elif old is None:
+    else:
         _refuse_incomplete(server, values)
     _refuse_wrong(values)
 
