@@ -177,6 +177,16 @@ def test_the_folders_server_says_what_it_would_run_and_how_to_allow_it(user: Use
     assert canary.exists()
 
 
+@pytest.mark.parametrize(("size", "is_whole"), [(10, True), (300, True), (301, False)])
+def test_what_the_folders_server_would_run_is_shown_up_to_300_characters(
+    user: User, size: int, is_whole: bool
+) -> None:
+    command = "c ".ljust(size, "x")
+    user.write("claude project", json.dumps({"mcpServers": {"x": {"command": "c", "args": [command[2:]]}}}))
+    error = user.json("check", "x", code=1)["error"]
+    assert error.endswith(f": {command}." if is_whole else f": {command[:299]}….")
+
+
 def test_an_address_that_the_folder_brings_is_not_called(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "sk-live-abcdefghijklmnop1234")
     entry = {"type": "http", "url": "http://127.0.0.1:9/", "headers": {"X": "${MY_TOKEN}"}}
