@@ -327,6 +327,16 @@ def test_gemini_does_not_start_with_an_empty_file(text: str, user: User) -> None
     assert [row["enabled"] for row in user.json("list", "-a", "gemini")["servers"]] == [True, True]
 
 
+@pytest.mark.parametrize("text", ["{}", "// nothing\n{ }\n"])
+def test_gemini_starts_with_a_file_that_has_an_empty_object(text: str, user: User) -> None:
+    trust_folder(user, "gemini", user.project)
+    user.write("gemini", text)
+    user.write("gemini project", '{"mcpServers": {"x": {"command": "c"}}}')
+    reply = user.json("list", "-a", "gemini")
+    assert [row["enabled"] for row in reply["servers"]] == [True]
+    assert reply["problems"] == []
+
+
 @pytest.mark.parametrize(
     ("of_user", "of_project", "started"),
     [
