@@ -212,6 +212,20 @@ def test_a_consensus_is_read_back() -> None:
     assert result.answers == {"gpt-5": "Three.", "o3": "Four.", "sonnet": "Five."}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "total"), [(1200, 800, 2000), (None, 800, 800), (1200, None, 1200), (0, 0, 0)]
+)
+def test_a_time_that_is_not_known_adds_nothing_to_the_sum_of_both_answers(
+    before: int | None, after: int | None, total: int
+) -> None:
+    refined = ConsensusResult.from_json(CONSENSUS).refined[0]
+    assert refined.metadata is not None
+    first_answer = replace(refined.first, metadata=replace(refined.first.metadata, response_time_ms=before))
+    answer = replace(refined, first=first_answer, metadata=replace(refined.metadata, response_time_ms=after))
+    metadata: Any = answer.to_json()["metadata"]
+    assert metadata["total_response_time"] == total
+
+
 def test_a_consensus_is_stored_without_repetition_and_shown_with_it() -> None:
     result = replace(ConsensusResult.from_json(CONSENSUS), document=None)
     row: Any = result.to_row()

@@ -100,6 +100,14 @@ def test_a_server_that_does_not_answer_is_named(run: Callable[..., subprocess.Co
     assert "off did not list its models" in result.stderr
 
 
+def test_only_servers_whose_row_says_so_are_asked_unless_one_is_named(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    config = '[providers.off]\nbase_url = "http://127.0.0.1:1/v1"\n'
+    assert "off did not list its models" not in run("--discover", config=config).stderr
+    assert "off did not list its models" in run("--discover", "--provider", "off", config=config).stderr
+
+
 def test_what_a_vendor_lists_keeps_our_facts(
     run: Callable[..., subprocess.CompletedProcess[str]], fake_process: FakeProcess
 ) -> None:
