@@ -100,7 +100,7 @@ def test_a_server_that_does_not_answer_is_named(run: Callable[..., subprocess.Co
     assert "off did not list its models" in result.stderr
 
 
-def test_only_servers_whose_row_says_so_are_asked_unless_one_is_named(
+def test_discover_asks_the_providers_whose_rows_say_so_unless_one_is_named(
     run: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
     config = '[providers.off]\nbase_url = "http://127.0.0.1:1/v1"\n'
