@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
 import resource
+import socket
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -514,3 +516,29 @@ async def test_failed_accepts_are_logged_once_a_minute(
         assert "something else" in caplog.text
     finally:
         loop.close()
+
+
+class FullListener(socket.socket):
+    """A listening socket of a process that has no free descriptor."""
+
+    def accept(self) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_a_server_that_closes_after_failed_accepts_logs_no_errors(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 0.01)
+    loop = asyncio.get_running_loop()
+    process_limits.limit_accept_warnings(loop)
+    listener = FullListener()
+    listener.bind(("127.0.0.1", 0))
+    server = await asyncio.start_server(lambda *_: None, sock=listener)
+    with socket.create_connection(listener.getsockname()):
+        while "cannot accept connections" not in caplog.text:
+            await asyncio.sleep(0)
+        server.close()
+        retried = asyncio.Event()  # timers run in the order of their times
+        loop.call_later(0.05, retried.set)
+        await retried.wait()
+    assert "_start_serving" not in caplog.text

@@ -7,14 +7,17 @@ import gc
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from counsel.cli.team.database_option import database_option, use_database
 from counsel.cli.terminal import output
 from counsel.errors import ConfigInvalid, CounselError
-from counsel.requests import LocalEngine
 from counsel.settings import Settings, load
+
+if TYPE_CHECKING:
+    from counsel.requests import LocalEngine
 
 
 @click.command()

@@ -63,13 +63,20 @@ class PendingConnections(Generic[Peer]):
 
 
 def limit_accept_warnings(loop: asyncio.AbstractEventLoop) -> None:
-    """Log at most one warning a minute: after a failed accept, asyncio up to 3.13 logs one traceback per backlog
-    entry."""
+    """Log at most one warning a minute.
+
+    After a failed accept, asyncio reports each of up to 512 entries of the backlog. A second later it starts to listen
+    again as often, which fails for each of them if the server was closed in the meantime: a process whose stderr nobody
+    read could not end.
+    """
     last_warning = 0.0
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         nonlocal last_warning
-        if "accept" not in context.get("message", ""):
+        message = context.get("message", "")
+        if "._start_serving(" in message and isinstance(context.get("exception"), ValueError):
+            return  # the socket is closed
+        if "accept" not in message:
             loop.default_exception_handler(context)
         elif time.monotonic() - last_warning > _WARN_EVERY or not last_warning:
             last_warning = time.monotonic()

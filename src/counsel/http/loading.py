@@ -20,13 +20,13 @@ from counsel.errors import Internal
 from counsel.http.auth import App, Receive, Scope, Send, refuse
 from counsel.lazy_dataclass import dataclass
 from counsel.lazy_import import import_in_thread
-from counsel.requests import LocalEngine
 from counsel.settings import Settings
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # at runtime, results and requests would be imported before the port is open
     from counsel.engine.store.protocol import Store
+    from counsel.requests import LocalEngine
 
-OpenEngine: TypeAlias = Callable[[Path], Awaitable[LocalEngine]]
+OpenEngine: TypeAlias = "Callable[[Path], Awaitable[LocalEngine]]"
 Announce: TypeAlias = Callable[[str, int], None]
 HEALTH = {"status": "ok", "version": __version__}
 _STARTING = {
