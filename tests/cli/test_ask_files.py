@@ -192,8 +192,8 @@ def test_a_missing_file_is_named_once(
 ) -> None:
     path = str(person.project / "none")
     for command in (
-        ("ask", "Why?", "-m", "gpt-5", "-f", path),
-        ("review", "--diff", path),
+        ("ask", "Why?", "-m", "gpt-5", "-f", path, "--standalone"),
+        ("review", "--diff", path, "--standalone"),
         ("images", "add", "none"),
     ):
         assert cli.run([*command]) != 0
