@@ -22,7 +22,7 @@ def is_missing(folder: Path) -> bool:
 
 
 def unpack(packages: Path, folder: Path) -> bool:
-    """Copy the library from unpacked wheels. Returns whether they have one."""
+    """Move the library from unpacked wheels to the folder. Returns whether they have one."""
     source = next(packages.glob("treelite.libs/libgomp-*"), None)
     if source is None:
         return False
@@ -31,7 +31,9 @@ def unpack(packages: Path, folder: Path) -> bool:
     own_name = re.search(rb"libgomp-[0-9a-f]+\.so[.\d]*", content)
     if own_name:
         content = content.replace(own_name[0], NAME.encode().ljust(len(own_name[0]), b"\0"))
-    (folder / NAME).write_bytes(content)
+    library = packages / NAME  # complete before it is in its place: a process may be killed while it writes
+    library.write_bytes(content)
+    library.replace(folder / NAME)
     return True
 
 
